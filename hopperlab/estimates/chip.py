@@ -390,7 +390,7 @@ def _busy(sms: list[Multiprocessor], seen: float, cycles: float, moved: Traffic,
         return float(sum(getattr(sm, name).busy for sm in sms)) / per
 
     def quarters(name: str) -> float:
-        return float(sum(unit.busy for sm in sms for unit in getattr(sm, name)[:4])) / 4 / per
-    return Busy(mean("tensor"), quarters("mma"), quarters("schedulers"), mean("port"), moved.loaded / active / cycles, moved.memory / active / cycles,
+        return sum(sm.parts.busy(name) for sm in sms) / per
+    return Busy(mean("tensor"), quarters("mma"), quarters("scheduler"), mean("port"), moved.loaded / active / cycles, moved.memory / active / cycles,
                 moved.stored / active / cycles, quarters("special"), sum(sm.arrived for sm in sms) / per,
                 moved.loaded * (moved.merged or 1.0) / active / cycles, working)

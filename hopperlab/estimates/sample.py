@@ -31,7 +31,6 @@ from .trace import FURTHEST, MOST_ENTRIES, TILES, Enough, Recorder
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..emulator.machine.accumulator import Accumulator
     from ..runtime.module import RawKernel
     from .outside import Outside
     from .together import Together
@@ -46,6 +45,8 @@ MOST_WORK = 60_000_000       # of a sample: a warp instruction is 1, a memory ac
 
 class Still(Landing):
     """Operations in flight that signal and complete as ever, and move nothing."""
+
+    multiplies = False
 
     def issue_copy(self, op: BarrierOp) -> None:
         """A copy to shared memory."""
@@ -62,11 +63,6 @@ class Still(Landing):
         """cp.async."""
         op.copy = _nothing
         super().issue_cp(op)
-
-    def start_accumulator(self, acc: Accumulator, index: int) -> None:
-        """A product."""
-        acc.pending = []
-        super().start_accumulator(acc, index)
 
 
 def _nothing(*_given: Any) -> None:

@@ -72,28 +72,32 @@ class Simulation:
         self.stamp += 1
         heapq.heappush(self.heap, (runner.at, self.stamp, runner))
 
-    def run(self, until: float = NEVER) -> float:
+    def run(self) -> float:
         """To the end; returns when the last CTA ended."""
-        while self.heap:
-            _, _, runner = heapq.heappop(self.heap)
-            self._advance(runner)
+        heap = self.heap
+        while heap:
+            runner: Runner | None = heapq.heappop(heap)[2]
+            while runner is not None:
+                runner = self._advance(runner)
         return max(self.cta_ends.values(), default=0.0)
 
-    def _advance(self, runner: Runner) -> None:
-        steps, end = runner.actor.steps, len(runner.actor.steps)
-        heap = self.heap
+    def _advance(self, runner: Runner) -> Runner | None:
+        """Until it waits, or ends (None), or is ahead of another one, which goes on."""
+        steps, heap = runner.actor.steps, self.heap
+        end = len(steps)
         while runner.step < end:
-            if heap and runner.at > heap[0][0]:
-                self._push(runner)
-                return
-            if runner.at > self.latest:
-                self.latest = runner.at
+            at = runner.at
+            if heap and at > heap[0][0]:
+                self.stamp += 1
+                return heapq.heapreplace(heap, (at, self.stamp, runner))[2]
+            if at > self.latest:
+                self.latest = at
             step = steps[runner.step]
             kind = step[0]
             if kind == COMPUTE:
                 self._compute(runner, step[1], step[2])
             elif not _DO[kind](self, runner, step):
-                return
+                return None
             runner.step += 1
         if not runner.over:
             runner.over = True
@@ -103,30 +107,35 @@ class Simulation:
             if not self.left[key]:
                 del self.places[key]
                 self.on_end(key, self.cta_ends[key])
+        return None
 
     # --- instructions -----------------------------------------------------------------------------------------------
     def _compute(self, runner: Runner, cost: Any, warps: int) -> None:
-        sm, at, who, numbers = runner.sm, runner.at, runner.who, self.numbers
-        issue, tensor, alu, special, alone = cost.issue, cost.tensor, cost.alu, cost.special, cost.alone
+        sm, at, who, numbers, actor = runner.sm, runner.at, runner.who, self.numbers, runner.actor
+        issue, tensor, alu, special, alone, stays = cost.issue, cost.tensor, cost.alu, cost.special, cost.alone, cost.stays
         runner.worked += issue
-        sm.lately.move(at)
-        if cost.stays or special:
-            slower = sm.slower(at, alone, who, numbers["alu_held"] * cost.stays, numbers["special_held"] * special)
-            alu, special, alone = alu + slower[0], special + slower[1], alone + sum(slower)
-        meets, idle = None if runner.actor.multiplies else 1.0, sm.idle.average(who)
-        meets, power = numbers["meets"] if runner.actor.turns else meets, FOLLOWED if runner.actor.followed else 1.0
-        parts, end = slice(runner.part, runner.part + (warps if warps < 4 else 4)), at
-        more = later(sm.schedulers[parts], issue, who, meets, idle, power)
+        if at != sm.lately.at:
+            sm.lately.move(at)
+        if stays or special:
+            beside = sm.products.beside(at, alone, who, sm.tensor.free)              # while the tensor core works
+            held, longer = beside * (numbers["alu_held"] * stays), beside * (numbers["special_held"] * special)
+            alu, special, alone = alu + held, special + longer, alone + (held + longer)
+        idle, power = sm.idle.average(who), FOLLOWED if actor.followed else 1.0
+        meets = numbers["meets"] if actor.turns else None if actor.multiplies else 1.0
+        schedulers, exponentials, pipes, mma = sm.parts.of(runner.part, warps if warps < 4 else 4)
+        end, more = at, later(schedulers, issue, who, meets, idle, power)
         if special:
-            more = list(map(add, more, later(sm.special[parts], special, who, meets, idle, power)))
+            more = list(map(add, more, later(exponentials, special, who, meets, idle, power)))
         if alu:
-            waits = later(sm.alu[parts], alu, who, None if runner.actor.multiplies and len(sm.products.there) == 1 else 1.0, idle)
-            end = max(end, at + alu + max(waits))
-            more = list(map(add, more, waits)) if sm.products.used_at_all else more
-        for unit in sm.mma[parts] if tensor else ():
-            end = max(end, unit.serve(at, tensor) - numbers["mma_ahead"])
-        latest = max(more) + (numbers["split_met"] * cost.stays * sm.schedulers[runner.part].met(who, issue, idle) if runner.actor.split and cost.stays else 0.0)
-        end = max(end, at + latest + alone)
+            waits = later(pipes, alu, who, None if actor.multiplies and len(sm.products.there) == 1 else 1.0, idle)
+            end = at + alu + max(waits)
+            if sm.products.all_of_them:
+                more = list(map(add, more, waits))
+        if tensor:
+            end = max(end, max(unit.serve(at, tensor) for unit in mma) - numbers["mma_ahead"])
+        latest = max(more) + (numbers["split_met"] * stays * schedulers[0].met(who, issue, idle) if actor.split and stays else 0.0)
+        latest = at + latest + alone
+        end = latest if latest > end else end
         if cost.port:
             end = max(end, sm.port.serve(at, cost.port * warps) - self.numbers["port_ahead"])
         if cost.loaded:
@@ -299,10 +308,12 @@ class Simulation:
 
     def _contribute(self, key: tuple[Any, ...], arrivals: int, nbytes: int, at: float, wanted: int, asked: float = NEVER) -> None:
         barrier = self._barrier(key, wanted)
-        barrier.asked = min(barrier.asked, asked)
+        if asked < barrier.asked:
+            barrier.asked = asked
         barrier.pending -= arrivals
         barrier.bytes += nbytes
-        barrier.latest = max(barrier.latest, at)
+        if at > barrier.latest:
+            barrier.latest = at
         if barrier.pending <= 0 and barrier.bytes == 0:
             self._complete(barrier)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 NEVER = float("inf")
 SEEN = 20_000.0              # cycles over which it is looked at how often warps are at a unit
@@ -88,10 +88,9 @@ class Shared:
         there = self.there.get(warp)
         return min(IDLE, there / max(1.0, self.lately.weight * self.lately.seen)) if there else 0.0
 
-    @property
-    def used_at_all(self) -> bool:
-        """Whether a warp has had the unit."""
-        return self.all_of_them > 0
+    def become(self, other: Shared) -> None:
+        """Have been asked for what another one was."""
+        self.busy, self.there, self.all_of_them = other.busy, dict(other.there), other.all_of_them
 
     def used(self, cycles: float, warp: Any) -> None:
         """A warp has the unit for so long."""
@@ -105,19 +104,60 @@ class Shared:
         seen, mine = self.lately.weight * self.lately.seen, self.there.get(warp, 0.0)
         return begun + (1 - begun) * min(1.0, max(0.0, self.all_of_them - mine) / max(1.0, seen - mine))
 
-    def others(self, mine: float, room: float) -> float:
-        """How many times as long others have had the unit as `room` (Lately.room), of which a warp itself had `mine`."""
-        others = (self.all_of_them - mine) / room
-        return 0.0 if others < 0 else OTHERS if others > OTHERS else others
-
     def met(self, warp: Any, cycles: float, idle: float) -> float:
-        """The same of a warp that has it for so many cycles, more than none."""
-        return self.others(self.there.get(warp, 0.0), self.lately.room(cycles, idle))
+        """How many times as long as a warp, which has it for so many cycles, more than none, others have it."""
+        return min(OTHERS, max(0.0, (self.all_of_them - self.there.get(warp, 0.0)) / self.lately.room(cycles, idle)))
 
     def forget(self, less: float) -> None:
         """All cycles count less."""
         self.there = {other: there * less for other, there in self.there.items()}
         self.all_of_them *= less
+
+
+class Part:
+    """What the warps of a part of an SM share. several: parts that have been asked for the same so far, and are one until one of them is asked alone."""
+
+    __slots__ = ("several", "scheduler", "special", "alu", "mma")
+
+    def __init__(self, lately: Lately, several: Sequence[int]):
+        self.several = tuple(several)
+        self.scheduler, self.special, self.alu = Shared(lately), Shared(lately), Shared(lately)
+        self.mma = Unit()
+
+    def split(self, several: Collection[int]) -> Part:
+        """Some of the parts, on their own from now on."""
+        found = Part(self.scheduler.lately, [part for part in self.several if part in several])
+        self.several = tuple(part for part in self.several if part not in several)
+        for mine, others in ((self.scheduler, found.scheduler), (self.special, found.special), (self.alu, found.alu)):
+            others.become(mine)
+        found.mma = replace(self.mma)
+        return found
+
+
+class Parts:
+    """The four parts of an SM: who asks for so many from one on (`of`) gets them as units that serve one or several alike."""
+
+    def __init__(self, lately: Lately):
+        self.all = [Part(lately, range(4))]
+        self.known: dict[tuple[int, int], tuple[list[Shared], list[Shared], list[Shared], list[Unit]]] = {}
+
+    def of(self, first: int, count: int) -> tuple[list[Shared], list[Shared], list[Shared], list[Unit]]:
+        """(schedulers, units for exponentials, pipes of half the lanes, tensor cores for mma.sync) of so many parts, the first one's first."""
+        found = self.known.get((first, count))
+        if found is None:
+            asked = [(first + k) % 4 for k in range(count)]
+            alone = [part.split(asked) for part in self.all if 0 < sum(each in asked for each in part.several) < len(part.several)]
+            if alone:
+                self.all += alone
+                self.known.clear()
+            mine = sorted((part for part in self.all if part.several[0] in asked), key=lambda part: min(map(asked.index, part.several)))
+            found = self.known[first, count] = ([part.scheduler for part in mine], [part.special for part in mine], [part.alu for part in mine],
+                                                [part.mma for part in mine])
+        return found
+
+    def busy(self, name: str) -> float:
+        """Cycles, on average over the parts."""
+        return sum(len(part.several) * float(getattr(part, name).busy) for part in self.all) / 4
 
 
 def later(units: Sequence[Shared], cycles: float, warp: Any, meets: float | None = 1.0, idle: float = 0.0, power: float = 1.0) -> list[float]:
@@ -126,19 +166,24 @@ def later(units: Sequence[Shared], cycles: float, warp: Any, meets: float | None
     for the same."""
     if not cycles:
         return [0.0] * len(units)
-    weight = units[0].lately.weight
-    room = units[0].lately.room(cycles, idle)
+    lately = units[0].lately
+    weight, room = lately.weight, lately.room(cycles, idle)
     found: list[float] = []
-    known = mine = more = took = -1.0
+    known = had = more = took = -1.0
     for unit in units:
-        all_of_them, there = unit.all_of_them, unit.there.get(warp, 0.0)
-        if all_of_them != known or there != mine:              # mostly all four parts are asked for the same by the same warps
-            known, mine = all_of_them, there
-            others = unit.others(mine, room)
+        there, all_of_them = unit.there, unit.all_of_them
+        mine = there.get(warp, 0.0)
+        if all_of_them != known or mine != had:              # mostly parts are asked for the same by the same warps
+            known, had = all_of_them, mine
+            others = (all_of_them - mine) / room
+            others = 0.0 if others < 0 else OTHERS if others > OTHERS else others
             took = cycles * others
             more = (cycles + took) * weight
-            took *= min(1.0, others ** power) if meets is None else meets
-        unit.there[warp] = there + more
+            if meets is not None:
+                took *= meets
+            elif others < 1:
+                took *= others ** power
+        there[warp] = mine + more
         unit.all_of_them = all_of_them + more
         unit.busy += cycles
         found.append(took)
@@ -150,11 +195,9 @@ class Multiprocessor:
 
     def __init__(self) -> None:
         self.lately = Lately()
-        # one for each part, and once more, since warps that stand one behind the other begin at any of them
-        self.schedulers, self.special, self.alu = (2 * [Shared(self.lately) for _ in range(4)] for _ in range(3))
+        self.parts = Parts(self.lately)
         self.idle = Shared(self.lately)
         self.products = Shared(self.lately)      # who has the tensor core, on average
-        self.mma = 2 * [Unit() for _ in range(4)]
         self.tensor, self.port, self.engine, self.l2, self.dram, self.stores, self.lanes = (Unit() for _ in range(7))
         self.holder: Any = None          # who hands over products one after the other, and who waits for that
         self.held: list[Any] = []
@@ -172,14 +215,6 @@ class Multiprocessor:
     def fed(self, at: float, times: float, most: float) -> float:
         """How many times as long a product takes because copies write into shared memory: `times`, where `most` bytes a cycle arrive or more."""
         return 1 + (times - 1) * min(1.0, self.arrived / max(1.0, at) / most)
-
-    def slower(self, at: float, cycles: float, warp: Any, *more: float) -> tuple[float, ...]:
-        """What instructions of a warp take longer in the next so many cycles. more: what they would if the tensor core worked all the time."""
-        if not any(more):
-            return more
-        self.lately.move(at)
-        held = self.products.beside(at, cycles, warp, self.tensor.free)
-        return tuple(held * each for each in more)
 
     def took(self, asked: float, at: float, part: float = 1.0) -> None:
         """What was asked for at `asked` is used from `at` on: a k-block, or a part of one."""

@@ -145,7 +145,7 @@ class Recorder(Listener):
     def running(self, C: Cohort, block: Block) -> None:
         """A block. Raises Enough when there are as many as are wanted."""
         entry, warps = (BLOCK, -1, block.id), self.M.units(C).gw.tolist()
-        if self.parted or not self.M.whole(C):
+        if not self.M.whole(C) or not self.parted.keys().isdisjoint(warps):
             warps = self._fresh(C, warps, block.id)
         if self.M.translation.watches(block.id):
             warps = self._once(warps, block.id)

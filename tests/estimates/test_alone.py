@@ -92,8 +92,7 @@ def beside(unit, part, cost, multiplies, products=2, turns=False, idle=0.0, foll
     for other in range(products):
         one.products.used(1e-9, other)
     one.lately.move(1e5)
-    for each in getattr(one, unit)[:4]:
-        each.used(part * sm_units.SEEN, "others")
+    getattr(one.parts.all[0], unit).used(part * sm_units.SEEN, "others")
     one.idle.used(idle * sm_units.SEEN, (0, 0))
     runner = sm.Runner(programs.Actor(0, 0, 4, [], multiplies=multiplies, turns=turns, followed=followed), one, 0, at=1e5)
     found._compute(runner, cost, 4)
@@ -103,7 +102,7 @@ def beside(unit, part, cost, multiplies, products=2, turns=False, idle=0.0, foll
 @pytest.mark.parametrize("multiplies, turns, share", [(True, True, H200.number("meets")), (True, False, 0.3), (False, False, 1.0)])
 def test_warps_that_multiply_meet_others_less_often(multiplies, turns, share):
     """Those that take turns as often as was fitted, others the more the more there are."""
-    for unit, cost in (("schedulers", Cost(issue=100, alone=150)), ("special", Cost(special=100, alone=150))):
+    for unit, cost in (("scheduler", Cost(issue=100, alone=150)), ("special", Cost(special=100, alone=150))):
         assert beside(unit, 0.3, cost, multiplies, turns=turns) == pytest.approx(150 + share * 100 * 0.3, rel=0.02)
     assert beside("special", 0.6, Cost(special=100, alone=150), True) == pytest.approx(150 + 0.6 * 60, rel=0.02)
     assert beside("special", 0.49, Cost(special=100, alone=150), True, followed=frozenset({1})) == pytest.approx(150 + 0.7 * 49, rel=0.02), "who goes before others"

@@ -106,14 +106,18 @@ def test_requests_take_longer_by_as_much_as_others_are_there():
 
 
 def test_parts_of_an_sm_are_asked_each_for_itself():
-    """One warp more on the second of four, and what all four are then asked for together, each as if it were asked alone."""
+    """One warp more on the second of four, and what all four are then asked for together, each as if it were asked alone; those that are alike are one."""
     one = sm_units.Multiprocessor()
     one.lately.move(5000.0)
-    one.schedulers[1].used(1000.0, "loads")
-    four = sm_units.later(one.schedulers[3:7], 100.0, "multiplies")
-    assert four[2] > 0 and four[0] == four[1] == four[3] == 0, "from the fourth on, the second is the third of them"
-    assert [unit.busy for unit in one.schedulers[:4]] == [100.0] * 4 and one.schedulers[0] is one.schedulers[4]
-    assert sm_units.later(one.schedulers[:2], 0.0, "nothing") == [0.0, 0.0]
+    assert sm_units.later(one.parts.of(2, 4)[0], 300.0, "multiplies") == [0.0], "all alike"
+    one.parts.of(1, 1)[0][0].used(1000.0, "loads")
+    three, second = sm_units.later(one.parts.of(2, 4)[0], 100.0, "multiplies")
+    assert second > 0 and three == 0, "from the third on, the second is the last of them"
+    assert [part.several for part in one.parts.all] == [(0, 2, 3), (1,)] and {part.scheduler.busy for part in one.parts.all} == {400.0}
+    assert one.parts.busy("scheduler") == 400 and one.parts.of(1, 4)[0] == one.parts.of(2, 4)[0][::-1], "the first one's first"
+    one.parts.of(3, 2)[3][0].serve(0.0, 80.0)
+    assert len(one.parts.all) == 3 and one.parts.busy("mma") == 80 / 2 == 40, "the fourth and the first"
+    assert sm_units.later(one.parts.of(0, 2)[0], 0.0, "nothing") == [0.0, 0.0]
 
 
 def computed(steps, tensor=0.0):
@@ -136,11 +140,14 @@ def test_products_of_others_are_as_often_under_way_as_they_were():
     one = sm_units.Multiprocessor()
     for at in range(0, 100_000, 1000):
         one.multiply(at, 400.0, "a"), one.multiply(at, 100.0, "b")
-    assert one.tensor.busy == 50_000 and one.slower(100_000.0, 500.0, "c", 1.0) == pytest.approx((0.5,), abs=0.03), "half of the time, whoever it is"
-    assert one.slower(100_000.0, 500.0, "a", 1.0) == pytest.approx((0.1 / 0.6,), abs=0.02), "not while it multiplies itself"
-    assert one.slower(100_000.0, 500.0, "b", 6.0) == pytest.approx((6 * 0.4 / 0.9,), abs=0.2)
-    assert one.slower(99_400.0, 200.0, "a", 1.0) == pytest.approx((0.5 + 0.5 * 0.1 / 0.6,), abs=0.02), "until the tensor core is through, all of the time"
-    assert one.slower(100_000.0, 500.0, "a", 0.0, 0.0) == (0.0, 0.0)
+    one.lately.move(100_000.0)
+
+    def share(at, cycles, warp):
+        return one.products.beside(at, cycles, warp, one.tensor.free)
+    assert one.tensor.busy == 50_000 and share(100_000.0, 500.0, "c") == pytest.approx(0.5, abs=0.03), "half of the time, whoever it is"
+    assert share(100_000.0, 500.0, "a") == pytest.approx(0.1 / 0.6, abs=0.02), "not while it multiplies itself"
+    assert share(100_000.0, 500.0, "b") == pytest.approx(0.4 / 0.9, abs=0.03)
+    assert share(99_400.0, 200.0, "a") == pytest.approx(0.5 + 0.5 * 0.1 / 0.6, abs=0.02), "until the tensor core is through, all of the time"
 
 
 def test_descriptors_are_computed_while_a_product_is_handed_over():

@@ -73,9 +73,11 @@ Operation: TypeAlias = BarrierOp | GroupOp | CpAsyncOp | ArrivalOp
 
 
 class Landing:
-    """All operations in flight of one launch. lands: False where loads are only listened to, and nothing is copied."""
+    """All operations in flight of one launch. lands: False where loads are only listened to, and nothing is copied; multiplies: False where wgmma is only listened to,
+    and leaves its sums as they were."""
 
     lands = True
+    multiplies = True
 
     def __init__(self, machine):
         self.M = machine

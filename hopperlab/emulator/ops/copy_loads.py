@@ -58,12 +58,12 @@ def tensor_load(M: Machine, C: Cohort, info: Info, target: Value, barrier: Value
 
 def _tell_boxes(M: Machine, C: Cohort, info: Info, map_address: Value, coords: list[np.ndarray]) -> None:
     """What tensor loads read, where nothing lands (machine.landing.lands): those of all lanes at once, where they are tiled ones of one map."""
-    maps = map_address.reshape(-1)
-    fields = tensor_map(M, C, info, 0, int(maps[0]))
-    if info.mode == "tile" and fields.interleave == "none" and (maps == maps[0]).all():
+    first = int(map_address[0] if map_address.ndim else map_address)
+    fields = tensor_map(M, C, info, 0, first)
+    if info.mode == "tile" and fields.interleave == "none" and (not map_address.ndim or (map_address == first).all()):
         M.tell.boxes_read(C.gids, fields, coords)
         return
-    for lane, address in enumerate(np.broadcast_to(maps, C.n).tolist()):
+    for lane, address in enumerate(np.broadcast_to(map_address, C.n).tolist()):
         fields, at = tensor_map(M, C, info, lane, address), tuple(int(c[lane]) for c in coords)
         M.tell.box_read(int(C.gids[lane]), fields, rows_of(M, C, info, lane, fields, at[:info.rank], at[info.rank:]), info.index, [])
 

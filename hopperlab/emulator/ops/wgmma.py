@@ -175,6 +175,8 @@ def issue(M: Machine, C: Cohort, info: Info, *values: Value) -> tuple[Value, ...
     keep = M.lanes(C, rest[-1])[units.starts]
     number = M.wgmma_commits[gw] + 1
     M.tell.wgmma_issued(C, Issue(info, registers, gw, groups, group_ids, group_of, first, lanes, number, keep, (desc_a, desc_b), (a_index, b_index)))
+    if not M.landing.multiplies:
+        return registers
     old = _accumulator(M, C, info, registers, gw)
     form = (info.k, info.kinds, info.majors, info.sign, info.saturates)
     product = Product(a_values, a_index, b_index, group_of, number, keep, warp % 4, form, info.index, places)
