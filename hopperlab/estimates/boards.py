@@ -59,6 +59,7 @@ class Board:
 
 
 POWER = "fitted on clocks that were counted (benchmarks/counted_draws.py, profiles.json): what a cycle asks of the board lowers the clock"
+COUNTED = "fitted on clocks that were counted in 16 draws of attention (both boards), where tensor cores are used: "
 _FITTED = {
     "sms": (132, "SMs", "hopper/limits.py"),
     "launch_us": (2.8, "us", "fitted; an empty kernel between events takes 2.8"),
@@ -84,6 +85,11 @@ _FITTED = {
     "l2_merged_others": (1.08, "times", "benchmarks/merged_products.py on both boards (1 to 1.3), and fitted: requests of others that become one"),
     "store_bytes": (25.1, "bytes/cycle/SM", "fitted"),
     "memory_wait": (1000, "cycles", "fitted (attention of length 512, drawn on an H100): a load's wait in memory that is fully used"),
+    "memory_queue": (1600, "cycles", "fitted on cycles counted in 16 draws of attention, lengths of 1100 or less (both boards): the same where tiles differ in length"),
+    "memory_burst": (32768, "bytes", "fitted, weakly (the same): that an SM may ask for at once there, while others ask for nothing"),
+    "store_apart": (43, "bytes/cycle", "fitted on marks of the clock in attention/forward.cu (H200): what the engine reads of tiles that end at different times"),
+    "store_alone": (32, "bytes/cycle", "fitted (the same): and of one warpgroup's"),
+    "tile_more": (130, "cycles", "fitted (the same): what the end of a tile takes longer than its instructions say, and as long what comes before the next one"),
     "l2_again": (1.12, "times", "benchmarks/repeated_boxes.py on an H200: of the L2's time, what an SM asks for again while the same is on its way to it"),
     "l2_wait": (506, "cycles", "fitted: a load's wait in an L2 that is fully used"),
     "store_parts": (1.9, "times", "benchmarks/rows_and_stores.py on an H100, 132 SMs beside 4: lanes' stores of parts of sectors"),
@@ -114,7 +120,8 @@ _FITTED = {
     "issue_alone": (2, "cycles/slot", "fitted within stall counts of machine code (softmax of attention/*.cu: 2.0 to 2.3): a warp that meets no other, at least"),
     "chain_alone": (1.8, "times", "fitted within stall counts of machine code (softmax of attention/*.cu: 2.0): what the pipe of half the lanes takes longer for maxima,"
                     " of which ptxas does one chain after the other"),
-    "alu_held": (0.95, "times", "benchmarks/beside_products.py on both boards (0.94 to 1.0): what the pipe of half the lanes takes longer while the tensor core works"),
+    "alu_held": (0.8, "times", "fitted on cycles counted in 16 draws of attention (benchmarks/beside_products.py says 0.94 to 1.0, of one instruction): what the pipe of half the "
+                 "lanes takes longer while the tensor core works"),
     "special_held": (0.34, "times", "benchmarks/beside_products.py on both boards (0.33 to 0.35; 0.52 with A in registers): and the unit for exponentials"),
     "wgmma_handed": (4, "cycles", "chosen, not fitted (from 1 to 8 eight estimates move by 1.3 per cent at most): until a warpgroup that handed over "
                      "a product computes the next one's descriptors; both take wgmma_issue"),
@@ -145,6 +152,9 @@ _FITTED = {
     "power_reacts": (56, "us", "fitted on marks of the clock in gemm/final.cu (H200, 3072 cubed): until a launch slows down by what it asks"),
     "first_mhz": (1840, "MHz", "fitted (the same, 33 launches of 2048 cubed, 12 MHz off): the clock until then, of tensor cores that do nothing"),
     "first_slope": (205, "MHz", "fitted (the same): and how much lower it is of those that never rest"),
+    "first_memory": (4, "MHz/byte/cycle/SM", COUNTED + "and of what memory brings"),
+    "reacts_mhz": (15, "MHz", COUNTED + "how much lower it is at first, when power has been looked at"),
+    "rises_mhz": (90, "MHz", COUNTED + "and by how much it rises then, from 150 us to 900"),
     "power_slope": (0.34, "", POWER),
     "tensor_mhz": (1806, "MHz", "benchmarks/counted.py on an H100: the highest clock while tensor cores are used, the middle one of nine products that ask little"),
 }

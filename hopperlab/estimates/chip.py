@@ -15,7 +15,7 @@ from .draws import Lengths, line, makespan
 from .clock import Busy, megahertz
 from .cut import NotEnough, extrapolated, progress
 from .programs import Actor, asked_at_once, programs
-from .l2_and_memory import Memory, dram_share, l2_share, outside_share, serving
+from .l2_and_memory import Memory, dram_share, l2_share, outside_share, queued, serving
 from .sm import Simulation
 from .together import STEP
 from .trace import LOAD
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .sample import Sample
     from .together import Together
 
-QUEUE = 4                    # power of how busy memory is by which loads wait there
 MORE = 1.02                  # times as many bytes of memory, from which on it matters whether CTAs drift apart
 SCATTERED = 2                # tiles of a CTA until those that began at different places are together, where they have tiles of their own in the end
 AGAIN = 2                    # runs in which what the L2 is asked for follows from how busy the tensor cores were,
@@ -204,9 +203,11 @@ class Part:
                        dirty=moved.pushed / active, share=moved.share, rows=l2_share(board, active), steps=steps)
         if wave is None or not self.sample.apart:
             return replace(found, first=self.begun(wave, steps)) if wave else found
+        found = replace(found, store=number("store_apart"), stream=number("store_alone"))
         if self.sample.whole and self.sample.lengths is None:
             return found
-        return replace(found, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first, crowd=number("memory_crowd"),
+        burst = number("memory_burst") if self.sample.lengths is not None and self.sample.lengths.differ else 0.0
+        return replace(found, burst=burst, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first, crowd=number("memory_crowd"),
                        late=min(1.0, number("memory_late") + number("memory_follow") * moved.missed))
 
     def begun(self, wave: Together, steps: Sequence[float]) -> float:
@@ -245,8 +246,8 @@ class Part:
         busy = _busy(sms, seen, cycles, moved, active, active / board.number("sms"))
         mhz = megahertz(busy, board, cycles)
         waited = min(1.0, moved.loaded / active / whole / l2_share(board, int(board.number("sms")), moved.merged, mhz)) * board.number("l2_wait")
-        queued = board.number("memory_wait") * min(1.0, moved.memory / (memory.dram * active * whole)) ** QUEUE if sample.apart else 0.0
-        memory = replace(memory, waited=waited, queued=queued, l2=l2_share(board, active, moved.merged, mhz),
+        waits = queued(board, min(1.0, moved.memory / (memory.dram * active * whole)), memory.burst > 0) if sample.apart else 0.0
+        memory = replace(memory, waited=waited, queued=waits, l2=l2_share(board, active, moved.merged, mhz),
                          dram=dram_share(board, active, mhz, moved.mixed), pace=mhz / board.number("clock_mhz"))
         ahead = sum(sm.ahead for sm in sms) / len(sms) / sim.latest
         return Run(cycles, busy, moved, active, self.each / sample.resident, self.share, ahead), memory

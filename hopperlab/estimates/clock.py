@@ -8,6 +8,7 @@ milliseconds is slowed down more than one that is just longer: the write before 
 """
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from .boards import Board
 
 SETTLES = 0.5        # of the time until power is looked at, after which a launch's clock is on average what power allows
+LOWEST, RISEN = 150.0, 900.0      # us of launches in which the clock is lowest, and of those in which it has risen again
 USED = 0.02          # of the time, from which on tensor cores count as used
 
 
@@ -47,13 +49,23 @@ def activity(busy: Busy, board: Board, cycles: float) -> float:
     return asked * (1 + number("power_long") * us / (us + number("power_window")))
 
 
+def highest(busy: Busy, board: Board, us: float) -> float:
+    """The highest clock in MHz. Tensor cores and memory that are used lower it, the more the shorter a launch is."""
+    number, tensor = board.number, max(busy.wgmma, busy.mma)
+    if tensor <= USED:
+        return number("clock_mhz")
+    rises = number("rises_mhz") * min(1.0, max(0.0, math.log(us / LOWEST) / math.log(RISEN / LOWEST)))
+    asked = (number("first_slope") * tensor + number("first_memory") * busy.memory) * busy.working
+    return min(number("tensor_mhz"), number("first_mhz") - number("reacts_mhz") + rises - asked)
+
+
 def megahertz(busy: Busy, board: Board, cycles: float) -> float:
     """The SM clock in MHz. Where tensor cores are used it is never the highest, however little a kernel asks."""
     asked, tensor, us = activity(busy, board, cycles), max(busy.wgmma, busy.mma), cycles / board.number("clock_mhz")
-    highest = board.number("tensor_mhz" if tensor > USED else "clock_mhz")
-    found = min(highest, board.number("clock_mhz") * asked ** -board.number("power_slope") if asked > 1 else highest)
+    most = highest(busy, board, us)
+    found = min(most, board.number("clock_mhz") * asked ** -board.number("power_slope") if asked > 1 else most)
     if tensor <= USED:
         return found
-    at_first = min(highest, board.number("first_mhz") - board.number("first_slope") * tensor * busy.working)
+    at_first = min(board.number("tensor_mhz"), board.number("first_mhz") - board.number("first_slope") * tensor * busy.working)
     late = min(1.0, max(0.0, us / board.number("power_reacts") - 1) / SETTLES)
     return at_first + late * (found - at_first)

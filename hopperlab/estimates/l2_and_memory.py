@@ -21,7 +21,9 @@ class Memory:
     steps: as missed, of STEP bytes after STEP bytes of an SM, where they differ;
     queued: cycles that a load waits in memory beside its latency there; first: as missed, of what an SM asks for before it waits for anything, where that comes at once
     with what all others ask for (0: as the rest); crowd: cycles that what is `cold` waits beside that, where all SMs ask for the same at once, and lines that it pushes
-    out are all dirty (0: they do not); late: of memory's latency beyond the L2's, what everything else waits."""
+    out are all dirty (0: they do not); late: of memory's latency beyond the L2's, what everything else waits; burst: bytes that an SM may ask memory for at once, which
+    has served others before (0: all SMs ask for as much at the same time); stream: bytes a cycle of a warpgroup's tile that the engine reads, where the L2 takes
+    tiles at once, since they end at different times (0: it does not)."""
 
     l2: float
     store: float
@@ -34,6 +36,8 @@ class Memory:
     first: float = 0.0
     late: float = 0.0
     crowd: float = 0.0
+    burst: float = 0.0
+    stream: float = 0.0
     dirty: float = 0.0
     share: float = 1.0
     pace: float = 1.0
@@ -60,6 +64,11 @@ def dram_share(board: Board, active: int, mhz: float, mixed: float) -> float:
     mixed: as in Traffic; to turn from reads to writes and back takes memory time."""
     rate = board.number("dram_gbs") + mixed * (board.number("dram_mixed_gbs") - board.number("dram_gbs"))
     return rate * 1e3 / mhz / max(1, active)
+
+
+def queued(board: Board, used: float, apart: bool) -> float:
+    """Cycles that a load waits in memory that is used for such a share of the time. apart: SMs do not ask for the same amount at the same time."""
+    return board.number("memory_queue") * used ** 3 if apart else board.number("memory_wait") * used ** 4
 
 
 def serving(memory: Memory, board: Board, active: int, merged: float, mixed: float) -> Memory:

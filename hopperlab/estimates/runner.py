@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Runner:
     """place: of its CTA among those there; part: of the SM that its first warp is on; open: when what is open is done, by kind; groups, reads: when what was committed is
     done, and when its copies to shared memory were begun (NEVER: none); worked: issue slots of a warp since its last product; handed: when it can hand over the next
-    one; who: the warps, as units of the SM know them."""
+    one; stored: whether it has stored a tile and waited for nothing since; who: the warps, as units of the SM know them."""
 
     actor: Actor
     sm: Multiprocessor
@@ -32,6 +32,7 @@ class Runner:
     worked: float = 0.0
     handed: float = 0.0
     wrote: bool = False
+    stored: bool = False
     over: bool = False
 
     def __post_init__(self) -> None:

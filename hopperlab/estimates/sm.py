@@ -167,7 +167,7 @@ class Simulation:
             missed = nbytes * (memory.steps[min(int(sm.loaded / STEP), len(memory.steps) - 1)] if memory.steps else memory.missed)
             pushed = min(missed * (1.0 if cold and memory.crowd else memory.share), max(0.0, memory.dirty - sm.pushed))
             sm.pushed += pushed
-            end = max(end, sm.dram.serve(at, (missed + pushed) / memory.dram))
+            end = max(end, sm.dram.behind(at, (missed + pushed) / memory.dram, memory.burst / memory.dram))
         sm.loaded += nbytes
         sm.arrived += nbytes if way == "lane" else 0
         near = self.numbers[f"{way}_latency_l2"]
@@ -254,7 +254,6 @@ class Simulation:
         """A bulk or tensor load."""
         numbers, sm, places = self.numbers, runner.sm, step[3]
         runner.at += numbers["tma_issue"]
-        rate = numbers["tma_bytes"]
         if sm.ready == NEVER:
             sm.ready = runner.at + numbers["tma_first"]
         ready = self._fetch(sm, max(runner.at, sm.ready), step[2], "bulk" if step[5] else "tma", step[4])
@@ -262,17 +261,21 @@ class Simulation:
         for barrier, nbytes, slot in places:
             into = self.sms.get((runner.copy, slot), sm)
             into.arrived += nbytes
-            end = max(ready, into.engine.serve(runner.at, nbytes / rate) + numbers["tma_latency_l2"])
+            end = max(ready, into.engine.serve(runner.at, nbytes / numbers["tma_bytes"]) + numbers["tma_latency_l2"])
             self._contribute((runner.copy, barrier), 0, -nbytes, end, self.counts.get(barrier, 1), runner.at)
         return True
 
     def store(self, runner: Runner, step: Step) -> bool:
         """A bulk or tensor store: its source is read, then it is written."""
-        runner.at += self.numbers["tma_issue"]
-        runner.wrote = True
+        memory = self.memory
+        runner.at += self.numbers["tma_issue"] + (self.numbers["tile_more"] if memory.stream and not runner.stored else 0.0)
+        runner.wrote = runner.stored = True
         read = runner.sm.engine.serve(runner.at, step[2] / self.numbers["tma_bytes"])
-        out = runner.sm.stores.serve(runner.at, step[2] / self.memory.store)
-        read = max(read, out - self.numbers["store_queue"] / self.memory.store) + self.numbers["store_read"]
+        out = runner.sm.stores.serve(runner.at, step[2] / memory.store)
+        if memory.stream:
+            read = max(read, out, max(runner.at, runner.open.get("read", 0.0)) + step[2] / memory.stream)
+        else:
+            read = max(read, out - self.numbers["store_queue"] / memory.store) + self.numbers["store_read"]
         runner.open["read"] = max(runner.open.get("read", 0.0), read)
         runner.open[True] = max(runner.open.get(True, 0.0), out + self.numbers["store_latency"])
         self.store_ends.append((out, step[2]))
@@ -349,6 +352,8 @@ class Simulation:
 
     def wait(self, runner: Runner, step: Step) -> bool:
         """mbarrier.try_wait until it is true."""
+        runner.at += self.numbers["tile_more"] if runner.stored and self.memory.stream else 0.0
+        runner.stored = False
         return self._wait(runner, self._barrier((runner.copy, step[2]), self.counts.get(step[2], 1)), step[3], self.numbers["mbarrier"])
 
     def _meet(self, runner: Runner, key: tuple[Any, ...], warps: int, came: int) -> None:

@@ -29,6 +29,10 @@ class Unit:
         self.busy += cycles
         return free
 
+    def behind(self, at: float, cycles: float, most: float) -> float:
+        """The same of one that does at once what it had time for in the last `most` cycles, and was not asked for."""
+        return self.serve(max(self.free, at - most), cycles)
+
 
 class Barrier:
     """Phases of an mbarrier, or generations of another barrier: when each was complete, and what the running one has."""

@@ -142,6 +142,17 @@ def test_where_tensor_cores_are_used_the_clock_is_never_the_highest():
     assert clock.megahertz(busy(wgmma=0.95, issue=0.4, arrived=45.0, read=30.0), H200, 2e6) < H200.number("tensor_mhz")
 
 
+def test_the_highest_clock_is_lower_where_tensor_cores_and_memory_are_used_and_rises_with_time():
+    number = H200.number
+    calm = busy(wgmma=0.5, memory=10.0)
+    lowest = number("first_mhz") - number("reacts_mhz") - 0.5 * number("first_slope") - 10 * number("first_memory")
+    assert [clock.highest(calm, H200, us) for us in (100, 150, 900, 9000)] == pytest.approx([lowest, lowest, *[lowest + number("rises_mhz")] * 2])
+    assert lowest < clock.highest(calm, H200, 300) < lowest + number("rises_mhz")
+    assert clock.megahertz(calm, H200, 150 * number("clock_mhz")) == pytest.approx(lowest), "power allows more"
+    assert clock.highest(dataclasses.replace(calm, working=0.5), H200, 150) == pytest.approx(lowest + 0.25 * number("first_slope") + 5 * number("first_memory"))
+    assert clock.highest(busy(wgmma=0.1), H200, 9000) == number("tensor_mhz") and clock.highest(busy(memory=20.0), H200, 150) == number("clock_mhz")
+
+
 def test_a_launch_that_is_over_before_power_is_looked_at_has_the_clock_of_its_tensor_cores_alone():
     calm, full = (busy(wgmma=share, issue=0.2, arrived=45.0, read=30.0, memory=10.0) for share in (0.4, 0.8))
     short, long_ = (us * H200.number("clock_mhz") for us in (40, 400))

@@ -59,6 +59,22 @@ def test_products_with_marks_are_the_same_products():
     assert told.split() == "64 7.0 us first 4000 (4000), k 5000, sent 0, added 0, stored 500, all 9600 (9600) MHz K".split()
 
 
+def test_attention_with_marks_is_the_same_attention():
+    marked = pytest.importorskip("benchmarks.marked_attention")
+    row = next(row for row in json.loads(ATTENTION[-1].read_text())["rows"] if row["type"] == "bf16" and "OVERLAP=1" in row["named"])
+    with library.standing_in(marked.SOURCE, marked.marked()):
+        kernel = attention.launched(*attention.asked(row)).kernel
+    plain = attention.launched(*attention.asked(row)).kernel
+    assert kernel.use.spill_stores == plain.use.spill_stores == 0 and "mark_cycles" in kernel.module.ptx and "mark_cycles" not in plain.module.ptx
+    tile = [(0, marked.TILE), (500, marked.HAS_Q), (510, marked.ASKS_K), (540, marked.HAS_K), (600, marked.TURN), (700, marked.ASKS_V), (720, marked.HAS_V),
+            (2000, marked.DONE), (2400, marked.STORED), (2700, marked.SETTLED)]
+    times = [(3000 * k + at, kind) for k in range(4) for at, kind in tile]
+    cycles = np.zeros((marked.CTAS * 4, marked.MOST), np.int64)
+    cycles[5, :len(times)] = [16 * (at + 1) + kind for at, kind in times]
+    cycles[6, :3] = [16 + marked.TILE, 160 + marked.HAS_Q, 320 + marked.TILE]                 # too few tiles to say anything
+    assert marked.phases([cycles]) == {"q": 500, "keys": 30, "turn": 60, "values": 20, "epilogue": 400, "settles": 300, "next": 300, "between": 1390, "all": 3000}
+
+
 ATTENTION = sorted(attention.FOLDER.glob("*.json"))
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, chip, estimating, l2_and_memory, sample, sm, trace, sm_units, wave
+from hopperlab.estimates import boards, chip, draws, estimating, l2_and_memory, sample, sm, trace, sm_units, wave
 from hopperlab.estimates.programs import Actor, asked_at_once
 from hopperlab.estimates.together import Together
 from hopperlab.measure.launches import attention, gemm
@@ -136,6 +136,50 @@ def test_loads_of_attention_take_as_long_as_memory_in_the_first_tile_and_less_la
             sm.Simulation(H100, memory, {}, 8, 4, lambda index: None)._fetch(one, 0.0, 500, "tma")
         pushed.append(one.pushed)
     assert pushed == pytest.approx([250 + 250 + 25, 3 * 25]), "and what is dirty goes first"
+
+
+def test_an_sm_gets_at_once_what_it_has_not_asked_memory_for_where_others_ask_at_other_times():
+    there = []
+    for burst in (0.0, 1500.0):
+        memory, one = l2_and_memory.Memory(1e9, 1.0, 1.0, dram=1.0, missed=1.0, cold=1e9, burst=burst), sm_units.Multiprocessor()
+        run = sm.Simulation(H100, memory, {}, 8, 4, lambda index: None)
+        there.append([run._fetch(one, at, 1000, "tma") - H100.number("tma_latency_memory") for at in (10_000.0, 10_000.0, 10_000.0, 20_000.0)])
+    assert there[0] == pytest.approx([11_000, 12_000, 13_000, 21_000], abs=1)
+    assert there[1] == pytest.approx([10_000, 10_500, 11_500, 20_000], abs=1), "as long as it has something left, and in all no more than its share"
+
+
+def test_tiles_that_end_at_different_times_are_read_as_fast_as_the_engine_does():
+    """Of one warpgroup at a rate of its own, of two as fast as the engine is, and the L2 is not waited for. Nobody waits for memory's share of the stores."""
+    number, ends = H100.number, {}
+    store, wait = (trace.STORE, -1, 8192, 1), (trace.GROUPS, -1, True, 0, True, 1)
+    for name, stream, warpgroups, tiles in (("one", 32.0, 1, 1), ("more", 32.0, 1, 4), ("two", 32.0, 2, 4), ("queue", 0.0, 1, 4)):
+        run, one = sm.Simulation(H100, l2_and_memory.Memory(1e9, 43.0, 1.0, 1.0, stream=stream), {}, 8, 4, lambda index: None), sm_units.Multiprocessor()
+        run.start([Actor(0, 4 * k, 4, [store] * tiles + [(trace.COMMIT, -1, True, 1), wait]) for k in range(warpgroups)], 0, 0, one, 0.0, 1)
+        ends[name] = run.run() - number("tma_issue") - (number("tile_more") if stream else 0)
+    assert ends["one"] == pytest.approx(8192 / 32) and ends["more"] == pytest.approx(4 * 8192 / 32)
+    assert ends["two"] == pytest.approx(8 * 8192 / 43), "the engine, by turns"
+    assert ends["queue"] == pytest.approx((4 * 8192 - number("store_queue")) / 43 + number("store_read")), "the L2, but for what is under way"
+
+
+def test_a_tile_of_attention_takes_longer_than_its_instructions_say():
+    """At its end, before the first store of a warpgroup, and before the first wait of the next one."""
+    steps = [(trace.STORE, -1, 0, 1), (trace.STORE, -1, 0, 1), (trace.WAIT, 1, 8, 0, 1), (trace.WAIT, 1, 8, 0, 1), (trace.STORE, -1, 0, 1)]
+    took = []
+    for stream in (0.0, 32.0):
+        run = sm.Simulation(H100, l2_and_memory.Memory(1e9, 1.0, 1.0, 1.0, stream=stream), {}, 8, 4, lambda index: None)
+        run.start([Actor(0, 0, 4, steps)], 0, 0, sm_units.Multiprocessor(), 0.0, 1)
+        took.append(run.run())
+    assert took[1] - took[0] == pytest.approx(3 * H100.number("tile_more"))
+
+
+def test_where_tiles_differ_in_length_sms_ask_memory_at_different_times():
+    moved, lengths = chip.Traffic(loaded=2e9, stored=1e8, unique=1e9, dirty=3e7, share=0.35), draws.Lengths(np.full(4, 10), np.array([10, 10, 16]))
+    wave = SimpleNamespace(first=0.9)
+    found = [chip.Part(SimpleNamespace(cluster=1, apart=True, whole=whole, lengths=some, wave=wave), H100, [], 132, 1, 0.1, 8.0).memory(moved)
+             for whole, some in ((True, None), (False, None), (True, draws.Lengths(np.full(4, 10), np.full(3, 10))), (True, lengths))]
+    assert [one.burst for one in found] == [0.0, 0.0, 0.0, H100.number("memory_burst")]
+    assert all(one.stream == H100.number("store_alone") and one.store == H100.number("store_apart") for one in found)
+    assert l2_and_memory.queued(H100, 0.5, True) == H100.number("memory_queue") / 8 and l2_and_memory.queued(H100, 0.5, False) == H100.number("memory_wait") / 16
 
 
 def test_loads_of_attention_wait_where_memory_is_full():
