@@ -29,7 +29,9 @@ TILE, HAS_Q, ASKS_K, HAS_K, TURN, ASKS_V, HAS_V, DONE, STORED, SETTLED = range(1
 NAMES = {HAS_Q: "q", HAS_K: "keys", TURN: "turn", HAS_V: "values", STORED: "epilogue", SETTLED: "settles", TILE: "next"}
 DECLARED = f"""
 __device__ long long mark_cycles[{CTAS} * 4 * {MOST}];
-#define MARK(what) do {{ if (threadIdx.x % 128 == 0 && marked < {MOST}) mark_cycles[(blockIdx.x % {CTAS} * 4 + threadIdx.x / 128) * {MOST} + marked++] = clock64() * 16 + what; }} while (0)
+#define MARK(what) do {{ if (threadIdx.x % 128 == 0 && marked < {MOST}) {{ \
+    int place = (blockIdx.x % {CTAS} * 4 + threadIdx.x / 128) * {MOST} + marked++; \
+    mark_cycles[place] = clock64() * 16 + what; }} }} while (0)
 """
 PLACES = (
     (r'extern "C" __global__ void', DECLARED.replace("\\", r"\\") + r'extern "C" __global__ void'),

@@ -3,8 +3,9 @@
 products (benchmarks/counted_draws.py) and of others (profiles.json).
 
 Tensor cores that never rest ask as much of the power as 80 bytes a cycle that the L2 reads for an SM and that arrive there, and a byte out of memory three times as
-much as one of those. A launch that is over before power is looked at has a clock that follows from its tensor cores alone (benchmarks/marked_products.py); one of
-milliseconds is slowed down more than one that is just longer: the write before each launch is a rest for the board, and counts for less the longer a launch is.
+much as one of those. The highest clock is lower where tensor cores and memory are used, most of all in launches of 100 to 200 us. A launch that is over before power is
+looked at has a clock that follows from its tensor cores alone (benchmarks/marked_products.py); one of milliseconds is slowed down more than one that is just longer: the
+write before each launch is a rest for the board, and counts for less the longer a launch is.
 """
 from __future__ import annotations
 

@@ -134,26 +134,30 @@ class Simulation:
         if tensor:
             end = max(end, max(unit.serve(at, tensor) for unit in mma) - numbers["mma_ahead"])
         latest = max(more) + (numbers["split_met"] * stays * schedulers[0].met(who, issue, idle) if actor.split and stays else 0.0)
-        latest = at + latest + alone
-        end = latest if latest > end else end
+        end = max(end, at + latest + alone)
         if cost.port:
             end = max(end, sm.port.serve(at, cost.port * warps) - self.numbers["port_ahead"])
+        runner.at = self._moved(runner, sm, cost, warps, end) if cost.loaded or cost.stored else end
+
+    def _moved(self, runner: Runner, sm: Multiprocessor, cost: Any, warps: int, end: float) -> float:
+        """When what warps load from and store to global memory lets them go on."""
+        at, memory = runner.at, self.memory
         if cost.loaded:
             missed = self.numbers["l1_missed"]
             nbytes = cost.loaded * warps * missed
             self._fetch(sm, at, nbytes)
-            through = sm.lanes.serve(at, nbytes / min(self.memory.l2, self.memory.dram / max(self.memory.missed, 1e-9)))
-            there = max(end + missed * (self.numbers["lane_latency_l2"] + self.memory.waited), through)
+            through = sm.lanes.serve(at, nbytes / min(memory.l2, memory.dram / max(memory.missed, 1e-9)))
+            there = max(end + missed * (self.numbers["lane_latency_l2"] + memory.waited), through)
             if "wgmma" in runner.open or runner.groups.get("wgmma"):
                 runner.later = max(runner.later, there)                  # the products are waited for before it is used
             else:
                 end = there
         if cost.stored:
             runner.wrote = True
-            self.store_ends.append((sm.stores.serve(at, cost.stored * warps / self.memory.lane_store), cost.stored * warps))
-            taken = sm.stores.free - self.numbers["store_queue"] / self.memory.lane_store
+            self.store_ends.append((sm.stores.serve(at, cost.stored * warps / memory.lane_store), cost.stored * warps))
+            taken = sm.stores.free - self.numbers["store_queue"] / memory.lane_store
             end, sm.port.free = max(end, taken), max(sm.port.free, taken)
-        runner.at = end
+        return end
 
     def _fetch(self, sm: Multiprocessor, at: float, nbytes: float, way: str = "lane", more: float = 0.0) -> float:
         """When bytes that lanes or the engine (way 'tma' for boxes, 'bulk' for one piece) ask for have left L2 and memory. more: bytes that the L2 is as long
@@ -272,10 +276,8 @@ class Simulation:
         runner.wrote = runner.stored = True
         read = runner.sm.engine.serve(runner.at, step[2] / self.numbers["tma_bytes"])
         out = runner.sm.stores.serve(runner.at, step[2] / memory.store)
-        if memory.stream:
-            read = max(read, out, max(runner.at, runner.open.get("read", 0.0)) + step[2] / memory.stream)
-        else:
-            read = max(read, out - self.numbers["store_queue"] / memory.store) + self.numbers["store_read"]
+        alone = max(runner.at, runner.open.get("read", 0.0)) + step[2] / memory.stream if memory.stream else 0.0
+        read = max(read, out, alone) if memory.stream else max(read, out - self.numbers["store_queue"] / memory.store) + self.numbers["store_read"]
         runner.open["read"] = max(runner.open.get("read", 0.0), read)
         runner.open[True] = max(runner.open.get(True, 0.0), out + self.numbers["store_latency"])
         self.store_ends.append((out, step[2]))
@@ -311,12 +313,10 @@ class Simulation:
 
     def _contribute(self, key: tuple[Any, ...], arrivals: int, nbytes: int, at: float, wanted: int, asked: float = NEVER) -> None:
         barrier = self._barrier(key, wanted)
-        if asked < barrier.asked:
-            barrier.asked = asked
+        barrier.asked = min(barrier.asked, asked)
         barrier.pending -= arrivals
         barrier.bytes += nbytes
-        if at > barrier.latest:
-            barrier.latest = at
+        barrier.latest = max(barrier.latest, at)
         if barrier.pending <= 0 and barrier.bytes == 0:
             self._complete(barrier)
 
