@@ -20,7 +20,7 @@ import numpy as np
 
 from hopperlab.runtime import library
 
-from . import drawn_attention
+from . import drawn_attention, marks
 from .counted_draws import rows_of
 
 SOURCE, LONGEST, ROUNDS, KEPT = "attention/forward.cu", 600, 10, 3
@@ -60,28 +60,15 @@ def timed(rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], list[flo
     import cupy
 
     from hopperlab.measure.suites import attention as suite
-    flush, found = cupy.empty(1 << 27, cupy.uint32), []
+    found = []
     for cell, group in itertools.groupby(rows, key=lambda row: drawn_attention.asked(row)[0]):
         lengths, heads = [cell.length] * (drawn_attention.TOKENS // cell.length), drawn_attention.HIDDEN // cell.d
-        given, launches = suite.operands(lengths, lengths, heads, heads, cell.d), []
-        for row in group:
+        given, some, launches = suite.operands(lengths, lengths, heads, heads, cell.d), list(group), []
+        for row in some:
             with library.standing_in(SOURCE, marked()):
                 launch = suite.make(given, cell.causal, drawn_attention.asked(row)[1])
-            array = cupy.ndarray((CTAS * 4, MOST), cupy.int64, launch.kernel.module.get_global("mark_cycles"))
-            launches.append((launch, array, (row, [], [])))
-        for turn in range(ROUNDS):
-            for launch, cycles, (_row, us, all_cycles) in launches:
-                cycles.fill(0)
-                flush.fill(turn)
-                start, end = cupy.cuda.Event(), cupy.cuda.Event()
-                start.record()
-                launch()
-                end.record()
-                end.synchronize()
-                if turn >= ROUNDS - KEPT:
-                    us.append(1e3 * cupy.cuda.get_elapsed_time(start, end))
-                    all_cycles.append(cycles.get())
-        found += [told for *_, told in launches]
+            launches.append((launch, [cupy.ndarray((CTAS * 4, MOST), cupy.int64, launch.kernel.module.get_global("mark_cycles"))]))
+        found += [(row, us, cycles) for row, (us, (cycles,)) in zip(some, marks.timed(launches, ROUNDS, KEPT), strict=True)]
     return found
 
 
@@ -89,8 +76,8 @@ def phases(cycles: Sequence[np.ndarray]) -> dict[str, float]:
     """Cycles of a tile by what a consumer does in it, and of all of it."""
     sums, tiles = dict.fromkeys([*NAMES.values(), "between", "all"], 0.0), 0
     for line in np.concatenate(cycles):
-        marks = line[line != 0]
-        kinds, steps = marks % 16, marks // 16
+        stood = line[line != 0]
+        kinds, steps = stood % 16, stood // 16
         starts = np.flatnonzero(kinds == TILE)
         if len(starts) < 4:
             continue

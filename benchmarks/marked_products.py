@@ -22,6 +22,7 @@ from hopperlab.measure.launches import gemm
 from hopperlab.measure.launches.gemm_configurations import choice_named
 from hopperlab.runtime import library
 
+from . import marks
 from .counted_draws import rows_of
 from .drawn_estimates import FOLDER
 
@@ -62,31 +63,17 @@ def timed(rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], list[flo
     import cupy
 
     from hopperlab.measure.launches.operands import normal_bf16
-    flush, found = cupy.empty(1 << 27, cupy.uint32), []
+    found = []
     for size, group in itertools.groupby(rows, key=lambda row: int(row["size"])):
-        launches = []
+        some, launches = list(group), []
         a, b, c = normal_bf16(cupy, (size, size), 1), normal_bf16(cupy, (size, size), 2), cupy.empty((size, size), cupy.uint16)
         turned = cupy.ascontiguousarray(b.T).T
-        for row in group:
+        for row in some:
             choice = choice_named(row["named"].split())
             with library.standing_in(SOURCE, marked()):
                 launch = gemm.final(a, turned if choice.b_mn else b, c, choice)
-            arrays = [cupy.ndarray((132, 4, MOST), cupy.int64, launch.kernel.module.get_global(name)) for name in ("mark_cycles", "mark_ns")]
-            launches.append((launch, *arrays, (row, [], [], [])))
-        for turn in range(ROUNDS):
-            for launch, cycles, ns, (_row, us, all_cycles, all_ns) in launches:
-                cycles.fill(0)
-                flush.fill(turn)
-                start, end = cupy.cuda.Event(), cupy.cuda.Event()
-                start.record()
-                launch()
-                end.record()
-                end.synchronize()
-                if turn >= ROUNDS - KEPT:
-                    us.append(1e3 * cupy.cuda.get_elapsed_time(start, end))
-                    all_cycles.append(cycles.get())
-                    all_ns.append(ns.get())
-        found += [told for *_, told in launches]
+            launches.append((launch, [cupy.ndarray((132, 4, MOST), cupy.int64, launch.kernel.module.get_global(name)) for name in ("mark_cycles", "mark_ns")]))
+        found += [(row, us, cycles, ns) for row, (us, (cycles, ns)) in zip(some, marks.timed(launches, ROUNDS, KEPT), strict=True)]
     return found
 
 

@@ -120,7 +120,7 @@ _FITTED = {
     "issue_alone": (2, "cycles/slot", "fitted within stall counts of machine code (softmax of attention/*.cu: 2.0 to 2.3): a warp that meets no other, at least"),
     "chain_alone": (1.8, "times", "fitted within stall counts of machine code (softmax of attention/*.cu: 2.0): what the pipe of half the lanes takes longer for maxima,"
                     " of which ptxas does one chain after the other"),
-    "alu_held": (0.8, "times", "fitted on cycles counted in 16 draws of attention (benchmarks/beside_products.py says 0.94 to 1.0, of one instruction): what the pipe "
+    "alu_held": (0.8, "times", "fitted, weakly, on 156 drawn launches of attention (benchmarks/beside_products.py says 0.94 to 1.0, of one instruction): what the pipe "
                  "of half the lanes takes longer while the tensor core works"),
     "special_held": (0.34, "times", "benchmarks/beside_products.py on both boards (0.33 to 0.35; 0.52 with A in registers): and the unit for exponentials"),
     "wgmma_handed": (4, "cycles", "chosen, not fitted (from 1 to 8 eight estimates move by 1.3 per cent at most): until a warpgroup that handed over "

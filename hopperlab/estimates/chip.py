@@ -324,6 +324,8 @@ def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each
     different = len(sample.ctas) // sample.cluster
     most = 1 if sample.done < 1 else MOST_SIMULATED * (3 if different > 1 else 1)
     left = min(each, most * sample.resident)
+    if left < 2 and sample.lengths is not None and not len(sample.lengths.drawn):
+        left = different                                     # each tells how long a tile of its length takes
     ends: list[float] = []
     started = 0
 

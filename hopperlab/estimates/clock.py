@@ -51,7 +51,7 @@ def activity(busy: Busy, board: Board, cycles: float) -> float:
 
 
 def highest(busy: Busy, board: Board, us: float) -> float:
-    """The highest clock in MHz. Tensor cores and memory that are used lower it, the more the shorter a launch is."""
+    """The highest clock in MHz of a launch of so many microseconds. Tensor cores and memory that are used lower it; where it lasts, it rises."""
     number, tensor = board.number, max(busy.wgmma, busy.mma)
     if tensor <= USED:
         return number("clock_mhz")

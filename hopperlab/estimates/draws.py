@@ -50,10 +50,15 @@ class Lengths:
         """Whether tiles differ in length."""
         return bool(self.all.max() > 1.1 * self.all.min())
 
-    def sample(self, count: int) -> tuple[int, list[int]]:
-        """(CTA, so many numbers that it is to draw): tiles whose lengths are spread over those that there are, none of the longest."""
-        first = int(np.argmin(np.abs(self.first - np.quantile(self.first, 0.25))))
-        order = np.argsort(self.drawn, kind="stable")
+    def sample(self, count: int, least: float = 0.0) -> tuple[int, list[int]]:
+        """(CTA, so many numbers that it is to draw): tiles whose lengths are spread over those that there are, none of the longest. least: times as long as the
+        shortest first one, or drawn one, where there are such."""
+        ctas, order = np.flatnonzero(self.first >= least * self.first.min()), np.argsort(self.drawn, kind="stable")
+        ctas = ctas if len(ctas) else np.arange(len(self.first))
+        longer = order[self.drawn[order] >= least * self.drawn.min()]
+        order = longer if len(longer) else order
+        begins = self.first[ctas]
+        first = int(ctas[np.argmin(np.abs(begins - np.quantile(begins, 0.25)))])
         return first, [int(order[int(at * (len(order) - 1))]) for at in np.resize(SPREAD, count)]
 
     def even(self) -> list[int]:

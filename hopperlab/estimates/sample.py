@@ -40,6 +40,7 @@ MIXED = 12                   # clusters of a sample of CTAs that differ
 DEALT = 4                    # tiles, or parts of them, that are seen where tiles are shared along k,
 MOST_DEALT = 20_000          # and blocks that warps run there, at least
 DRAWN = 4                    # tiles that a sampled CTA draws, where tiles differ in length
+EMPTY = 1.25                 # times as long as the shortest tile, up to which tiles may hold nothing: there is less to do than for one block
 MOST_WORK = 60_000_000       # of a sample: a warp instruction is 1, a memory access 32 (emulator/observe/work.py)
 
 
@@ -237,10 +238,23 @@ def drawn(launch: Plan) -> Sample | None:
     if not known.differ:                        # numbers from all over: every 132nd one may always be the same tile of a head
         return replace(run(launch, (launch.geometry.ctas // 2,), draws=known.even()), tiles=len(known.all) / launch.geometry.ctas)
     if len(known.drawn):
-        first, numbers = known.sample(DRAWN)
-        return replace(run(launch, (first,), MOST_ENTRIES * FURTHEST, numbers), lengths=known, seen=(known.first[first], *known.drawn[numbers]))
+        found = of_lengths(launch, known)
+        return found if written(found) >= DRAWN else of_lengths(launch, known, EMPTY)
     some = np.random.default_rng(1).permutation(launch.geometry.ctas)[:MIXED]
     return replace(run(launch, some.tolist(), MOST_ENTRIES * FURTHEST), lengths=known, seen=tuple(known.first[some]))
+
+
+def of_lengths(launch: Plan, known: Lengths, least: float = 0.0) -> Sample:
+    """A sample of a CTA that draws tiles of many lengths. least: times as long as the shortest, which hold nothing where a shorter sequence has fewer tiles."""
+    first, numbers = known.sample(DRAWN, least)
+    found = run(launch, (first,), MOST_ENTRIES * FURTHEST, numbers)
+    seen = known.first[first], *known.drawn[numbers]
+    return replace(found, lengths=known, seen=seen[1:] if least and written(found) == DRAWN - 1 else seen)          # all first tiles may hold nothing
+
+
+def written(sample: Sample) -> int:
+    """Tiles that a warp has written before the last one."""
+    return max(sample.trace.tiles.values(), default=0)
 
 
 def length(sample: Sample, cluster: int) -> int:

@@ -108,6 +108,15 @@ def test_estimates_of_a_draw_of_attention_are_near(path):
     assert found.family == "attention" and abs(found.error) < 0.13, found
 
 
+@pytest.mark.parametrize("path", sorted((drawn.FOLDER / "sequences").glob("*.json")), ids=lambda path: path.stem)
+def test_a_stored_draw_of_sequences_is_what_its_seed_gives(path):
+    sequences = pytest.importorskip("benchmarks.drawn_sequences")
+    rows = json.loads(path.read_text())["rows"]
+    assert [{name: what for name, what in row.items() if name != "us"} for row in rows] == list(sequences.drawn(int(path.stem.partition("_")[2])))
+    row = min(rows, key=lambda row: abs(row["us"] - 100))
+    assert abs(sequences.estimated(row, boards.board(path.stem.partition("_")[0])).error) < 0.13
+
+
 def test_all_configurations_of_attention_that_fit_may_be_drawn():
     cell = attention.Cell(128, False, 4096, "bf16")
     known = attention.possible(cell)

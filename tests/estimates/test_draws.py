@@ -104,6 +104,25 @@ def test_numbers_are_one_of_each_turn(ctas, count):
 
 
 @pytest.mark.thorough           # lengths of tiles and who draws the next are above; tests/estimates/test_accuracy.py estimates whole launches
+def test_tiles_that_hold_nothing_are_not_sampled_where_they_are_too_many():
+    known = draws.Lengths(np.array([13.0, 40.0, 80.0]), np.array([6.0, 7.0, 6.0, 30.0, 20.0, 6.0, 7.0, 40.0]))
+    first, numbers = known.sample(4)
+    assert known.first[first] == 13 and min(known.drawn[numbers]) == 6
+    first, numbers = known.sample(4, 1.25)
+    assert known.first[first] == 40 and set(known.drawn[numbers]) == {20.0, 30.0}, "of those that hold something, none of the longest"
+    assert draws.Lengths(np.full(3, 12.0), known.drawn).sample(4, 1.25) == (0, numbers), "all first ones may be such"
+
+
+@pytest.mark.parametrize("lengths, heads, d, measured", [
+    ([1460, 1731, 1628, 853, 2228, 966, 846, 821, 3331], 4, 128, 74.7), ([2645, 2671, 1080, 3445, 2451, 1734], 4, 128, 92.6), ([1707, 974], 8, 64, 24.0)])
+def test_sequences_of_any_lengths_have_an_estimate(lengths, heads, d, measured):
+    """Shorter sequences have tiles that hold nothing. Measured on an H200 (benchmarks/drawn/sequences/h200_2026112971.json)."""
+    starts = np.cumsum([0, *lengths]).astype(np.int32)
+    arrays = [np.zeros((int(starts[-1]), heads, d), np.uint16) for _ in range(4)]
+    launch = attention.forward(*arrays, np.zeros((heads, int(starts[-1])), np.float32), starts, starts, True, backend="emulator")
+    assert estimate_launch(launch, board="h200").us == pytest.approx(measured, rel=0.13)
+
+
 def test_a_causal_mask_takes_half_the_time_and_a_little_more():
     """Of 32 tiles a head, 16.5 are seen on average; the first tiles drawn are the longest, the last ones the shortest."""
     causal, full = (estimate_launch(forward(masked)).us for masked in (True, False))

@@ -182,14 +182,14 @@ def test_where_tiles_differ_in_length_sms_ask_memory_at_different_times():
     assert l2_and_memory.queued(H100, 0.5, True) == H100.number("memory_queue") / 8 and l2_and_memory.queued(H100, 0.5, False) == H100.number("memory_wait") / 16
 
 
-def test_loads_of_attention_wait_where_memory_is_full():
-    """The second run of a launch, by how busy memory was in the first."""
-    launch = attention.forward(*(np.zeros((2048, 4, 64), np.uint16) for _ in range(4)), np.zeros((4, 2048), np.float32), *(np.arange(5, dtype=np.int32) * 512,) * 2,
-                               choice=attention.Forward(bn=128, consumers=1, turns=0), backend="emulator")
+@pytest.mark.parametrize("causal, count, constant, other", [(False, 4, "memory_wait", "memory_queue"), (True, 16, "memory_queue", "memory_wait")])
+def test_loads_of_attention_wait_where_memory_is_full(causal, count, constant, other):
+    """The second run of a launch, by how busy memory was in the first; tiles that differ in length wait as `memory_queue` says."""
+    launch = attention.forward(*(np.zeros((512 * count, 4, 64), np.uint16) for _ in range(4)), np.zeros((4, 512 * count), np.float32),
+                               *(np.arange(count + 1, dtype=np.int32) * 512,) * 2, causal, choice=attention.Forward(bn=128, consumers=1, turns=0), backend="emulator")
     found = estimating.sampled(sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)[0], "attention")
-    waits = [chip.simulate(found, H100.having(memory_wait=wait)).cycles for wait in (0.0, 1e6)]
-    other = replace(found, wave=None)
-    assert found.apart and waits[0] < waits[1] and not other.apart
+    took = {name: [chip.simulate(found, H100.having(**{name: wait})).cycles for wait in (0.0, 1e6)] for name in (constant, other)}
+    assert found.apart and took[constant][0] < took[constant][1] and took[other][0] == took[other][1] and not replace(found, wave=None).apart
 
 
 def test_ctas_that_share_an_sm_begin_at_once():

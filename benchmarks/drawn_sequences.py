@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention over packed sequences of unequal lengths, drawn, in the configuration that is chosen: timed on a GPU, and what estimates are off (docs/estimates.md, Errors).
+
+    python -m benchmarks.drawn_sequences                      judge the draws in benchmarks/drawn/sequences: two minutes, no GPU
+    python -m benchmarks.drawn_sequences --draw SEED          draw 28, time them on this machine's Hopper GPU and store them there, half a minute
+
+One to nine sequences of 1 to 3499 tokens, heads of 64, 128 or 256, four to sixteen of them, three of four causal, in bf16 or e4m3.
+"""
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from hopperlab.estimates import accuracy, boards, estimating
+from hopperlab.measure.launches import attention, attention_fp8
+from hopperlab.measure.launches.launch import Launch
+from hopperlab.runtime.errors import LaunchError
+
+from .drawn_estimates import FOLDER as PRODUCTS
+from .drawn_estimates import ROUNDS, judge, write
+
+FOLDER, COUNT = PRODUCTS / "sequences", 28
+
+
+def drawn(seed: int) -> Iterator[dict[str, Any]]:
+    """Rows without their times."""
+    rng = np.random.default_rng(seed)
+    for _ in range(COUNT):
+        lengths = rng.integers(1, 3500, int(rng.integers(1, 10))).tolist()
+        yield {"lengths": lengths, "d": int(rng.choice((64, 128, 256))), "heads": int(rng.choice((4, 8, 16))), "causal": bool(rng.integers(4)),
+               "type": ("bf16", "e4m3")[int(rng.integers(2))]}
+
+
+def launched(row: dict[str, Any]) -> Launch:
+    """In the emulator, of zeros."""
+    starts, heads = np.cumsum([0, *row["lengths"]]).astype(np.int32), row["heads"]
+    q, k, v = (np.zeros((int(starts[-1]), heads, row["d"]), np.uint16 if row["type"] == "bf16" else np.uint8) for _ in range(3))
+    o, lse, ones = np.zeros(q.shape, np.uint16), np.zeros((heads, int(starts[-1])), np.float32), np.ones(heads, np.float32)
+    if row["type"] == "bf16":
+        return attention.forward(q, k, v, o, lse, starts, starts, row["causal"], backend="emulator")
+    return attention_fp8.forward_fp8(q, k, v, o, lse, ones, ones, ones, starts, starts, row["causal"], backend="emulator")
+
+
+def timed(seed: int) -> list[dict[str, Any]]:
+    """The rows of a draw on this machine's GPU, the L2 cold."""
+    from hopperlab.measure.machine.timing import interleaved
+    from hopperlab.measure.suites import attention as suite
+    from hopperlab.measure.suites import attention_fp8 as suite_fp8
+
+    rows = []
+    for row in drawn(seed):
+        given = (suite if row["type"] == "bf16" else suite_fp8).operands(row["lengths"], row["lengths"], row["heads"], row["heads"], row["d"])
+        if row["type"] == "bf16":
+            launch = attention.forward(*(given[name] for name in ("q", "k", "v", "o", "lse", "q_starts", "k_starts")), row["causal"])
+        else:
+            launch = attention_fp8.forward_fp8(*(given[name] for name in suite_fp8.ARRAYS), row["causal"])
+        rows.append({**row, "us": round(1e3 * interleaved({"": launch.bound()}, ROUNDS, warmups=2)[""].ms, 3)})
+        print(rows[-1], flush=True)
+    return rows
+
+
+def estimated(row: dict[str, Any], board: boards.Board) -> accuracy.Row | None:
+    """A row with its estimate; None where there is none."""
+    told = f"{row['type']} D={row['d']} {'causal' if row['causal'] else 'full'}, {row['heads']} heads of {row['lengths']}"
+    try:
+        us = estimating.estimate_launch(launched(row), board=board.name).us
+    except LaunchError as why:
+        print(f"{told}: {why}", flush=True)
+        return None
+    return accuracy.Row("", "drawn", "attention", told, False, float(row["us"]), us)
+
+
+def main() -> None:
+    """Draw and time, or judge."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0], prog="python -m benchmarks.drawn_sequences")
+    parser.add_argument("names", nargs="*", metavar="DRAW", help="which of benchmarks/drawn/sequences, as BOARD_SEED; all if none is named")
+    parser.add_argument("--draw", type=int, metavar="SEED", help="draw with this seed and time on this machine's GPU")
+    asked = parser.parse_args()
+    if asked.draw is not None:
+        path = FOLDER / f"{boards.default()}_{asked.draw}.json"
+        write(path, timed(asked.draw))
+        print(path)
+        return
+    judge(parser, FOLDER, asked.names, estimated)
+
+
+if __name__ == "__main__":
+    main()
