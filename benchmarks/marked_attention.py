@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time of drawn attention goes: marks of the clock in attention/forward.cu, by what a consumer does in a tile (docs/estimates.md, Errors).
+"""Where the time of drawn attention goes: marks of the clock in attention/forward*.cu, by what a consumer does in a tile (docs/estimates.md, Errors).
 
-    python -m benchmarks.marked_attention h200_2026112954                      bf16 rows of a draw with sequences of 600 or less, a minute on a Hopper GPU
+    python -m benchmarks.marked_attention h200_2026112954                      rows of a draw with sequences of 600 or less, a minute on a Hopper GPU
     python -m benchmarks.marked_attention h200_2026112954 --longest 1024       or of 1024
+    python -m benchmarks.marked_attention h200_2026112966 --only e4m3 D=256    rows whose type, head size (D=) and macros are these
 
 Of each launch: microseconds between events, then cycles of a tile, on average over consumers and their tiles but the first and the last: until it has q, waits for keys,
-for its turn and for values, what is between those, the epilogue, until the slot of q is handed back, until the next tile is known; and in all. Launches are
-interleaved, the L2 cold.
+for its turn and for values, what is between those, the epilogue, until the slot of q is handed back, until the next tile is known; and in all. In e4m3 also, and not
+in `between`: until it has scores, their softmax, until values are multiplied. Launches are interleaved, the L2 cold.
 """
 from __future__ import annotations
 
 import argparse
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,61 +25,85 @@ from hopperlab.runtime import library
 from . import drawn_attention, marks
 from .counted_draws import rows_of
 
-SOURCE, LONGEST, ROUNDS, KEPT = "attention/forward.cu", 600, 10, 3
+SOURCES = {"bf16": "attention/forward.cu", "e4m3": "attention/forward_fp8.cu"}
+LONGEST, ROUNDS, KEPT = 600, 10, 3
 MOST, CTAS = 2048, 396                                       # marks of a warpgroup; CTAs that are marked
-TILE, HAS_Q, ASKS_K, HAS_K, TURN, ASKS_V, HAS_V, DONE, STORED, SETTLED = range(10)
-NAMES = {HAS_Q: "q", HAS_K: "keys", TURN: "turn", HAS_V: "values", STORED: "epilogue", SETTLED: "settles", TILE: "next"}
+TILE, HAS_Q, ASKS_K, HAS_K, TURN, ASKS_V, HAS_V, DONE, STORED, SETTLED, SCORED, WORKED, VALUED = range(1, 14)
+NAMES = {HAS_Q: "q", HAS_K: "keys", TURN: "turn", SCORED: "scores", WORKED: "softmax", HAS_V: "values", VALUED: "multiplied", STORED: "epilogue", SETTLED: "settles", TILE: "next"}
+KIND = 16                                                    # a mark: the clock in 32 bits, then blocks of the tile and what it marks
 DECLARED = f"""
-__device__ long long mark_cycles[{CTAS} * 4 * {MOST}];
-#define MARK(what) do {{ if (threadIdx.x % 128 == 0 && marked < {MOST}) {{ \
-    int place = (blockIdx.x % {CTAS} * 4 + threadIdx.x / 128) * {MOST} + marked++; \
-    mark_cycles[place] = clock64() * 16 + what; }} }} while (0)
+__device__ uint2 mark_cycles[{CTAS} * 4 * {MOST}];
+#define MARK_OF(what, blocks) do {{ if (mark_here && marked < {MOST}) mark_at[marked++] = make_uint2(clock(), blocks * {KIND} + what); }} while (0)
+#define MARK(what) MARK_OF(what, 0)
 """
-PLACES = (
+BEGUN = rf"""int marked = 0, mark_here = threadIdx.x % 128 == 0;
+    uint2* mark_at = mark_cycles + (blockIdx.x % {CTAS} * 4 + threadIdx.x / 128) * {MOST};
+    \1"""
+TILES = (
     (r'extern "C" __global__ void', DECLARED.replace("\\", r"\\") + r'extern "C" __global__ void'),
-    (r"(int warpgroup = threadIdx\.x / 128)", r"int marked = 0; \1"),
-    (r"(Work work = work_at\(index\);\n\s+if \(!work\.blocks)", rf"MARK({TILE}); \1"),
-    (r"(mbarrier_wait_parity\(&q_full\[[^;]*;)", rf"\1 MARK({HAS_Q});"),
-    (r"(mbarrier_wait_parity\(&k_full\[ring\.slot\], ring\.phase\);)(\n\s+my_turn\(\);)(\n\s+trace)", rf"MARK({ASKS_K}); \1 MARK({HAS_K});\2 MARK({TURN});\3"),
-    (r"(mbarrier_wait_parity\(&v_full\[[^;]*;)(\n\s+trace)", rf"MARK({ASKS_V}); \1 MARK({HAS_V});\2"),
-    (r"(float whole\[2\])", rf"MARK({DONE}); \1"),
-    (r"(owed = owed \|\| work\.blocks;)", rf"MARK({STORED}); \1"),
-    (r"(if \(Q_SLOTS == 1\) settle\(\);[^\n]*)", rf"{{ \1\n MARK({SETTLED}); }}"))
+    (r"(int warpgroup = threadIdx\.x / 128)", BEGUN),
+    (r"(Work work = work_at\(index\);\n\s+)(if \([^\n]*continue)", rf"\1 MARK_OF({TILE}, work.blocks); \2"),
+    (r"(mbarrier_wait_parity\(&?q_full[^;]*;)(?=\n\s+q)", rf"\1 MARK({HAS_Q});"),
+    (r"(float whole\[2\])", rf"MARK({DONE}); \1"))
+BLOCK_BY_BLOCK = (
+    (r"(mbarrier_wait_parity\(&k_full\[ring\.slot\], ring\.phase\);)(\n\s+my_turn\(\);)(\n\s+(?:trace|scores))", rf"MARK({ASKS_K}); \1 MARK({HAS_K});\2 MARK({TURN});\3"),
+    (r"(mbarrier_wait_parity\(&vt?_full\[[^;]*;)(\n\s+(?:trace|values))", rf"MARK({ASKS_V}); \1 MARK({HAS_V});\2"))
+WHAT_BF16 = (r"(if \(Q_SLOTS == 1\) settle\(\);[^\n]*)", rf"{{ \1\n MARK({SETTLED}); }}")
+WHAT_E4M3 = (
+    (r"(wgmma_wait_group<[01]>\(\);)(\n\s+release\(&k_empty)", rf"\1 MARK({SCORED});\2"),
+    (r"(finish_values\((?:before|ring\.slot), \w+\);)", rf"MARK({WORKED}); \1 MARK({VALUED});"))
+TILES_OF = {"bf16": (*TILES, (r"(owed = owed \|\| work\.blocks;)", rf"MARK({STORED}); \1")),
+            "e4m3": (*TILES, (r"(if \(y < work\.queries\) [^\n]*\n\s+\})", rf"\1\n MARK({STORED});"))}
+PLACES = {"bf16": (*TILES_OF["bf16"], *BLOCK_BY_BLOCK, WHAT_BF16), "e4m3": (*TILES_OF["e4m3"], *BLOCK_BY_BLOCK, *WHAT_E4M3)}
 
 
-def marked() -> str:
-    """The kernel's source with its marks."""
-    text = library.original(SOURCE)
-    for before, after in PLACES:
+def marked(kind: str, tiles_only: bool = False) -> str:
+    """A kernel's source with its marks."""
+    text = library.original(SOURCES[kind])
+    for before, after in (TILES_OF if tiles_only else PLACES)[kind]:
         text, count = re.subn(before, after, text)
         if not count:
-            raise LookupError(f"{SOURCE} has no {before!r} any more")
+            raise LookupError(f"{SOURCES[kind]} has no {before!r} any more")
     return text
 
 
-def timed(rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], list[float], list[np.ndarray]]]:
+def taken(path: Path, longest: int, only: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """Rows of a draw with sequences of `longest` or less that are all of `only`: a type, D=head size, names of macros with their values."""
+    return [row for row in rows_of(path) if int(str(row["length"])) <= longest
+            and set(only) <= {str(row["type"]), f"D={row['d']}", *str(row["named"]).split()}]
+
+
+def timed(rows: Sequence[dict[str, Any]], tiles_only: bool = False) -> list[tuple[dict[str, Any], list[float], list[np.ndarray]]]:
     """(row, us, cycles and kinds of marks) of the last rounds of each."""
     import cupy
 
-    from hopperlab.measure.suites import attention as suite
+    from hopperlab.measure.suites import attention, attention_fp8
     found = []
     for cell, group in itertools.groupby(rows, key=lambda row: drawn_attention.asked(row)[0]):
         lengths, heads = [cell.length] * (drawn_attention.TOKENS // cell.length), drawn_attention.HIDDEN // cell.d
+        suite = attention if cell.kind == "bf16" else attention_fp8
         given, some, launches = suite.operands(lengths, lengths, heads, heads, cell.d), list(group), []
         for row in some:
-            with library.standing_in(SOURCE, marked()):
+            with library.standing_in(SOURCES[cell.kind], marked(cell.kind, tiles_only)):
                 launch = suite.make(given, cell.causal, drawn_attention.asked(row)[1])
             launches.append((launch, [cupy.ndarray((CTAS * 4, MOST), cupy.int64, launch.kernel.module.get_global("mark_cycles"))]))
         found += [(row, us, cycles) for row, (us, (cycles,)) in zip(some, marks.timed(launches, ROUNDS, KEPT), strict=True)]
     return found
 
 
+def read(line: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of a warpgroup's marks: what they mark, blocks of the tile (where it begins), and cycles since the first."""
+    stood = line[line != 0]
+    clock = (stood & 0xFFFFFFFF).astype(np.uint32)
+    steps = np.cumsum(np.diff(clock, prepend=clock[:1]).astype(np.int64))          # the clock begins anew after 2 ** 32
+    return (stood >> 32) % KIND, (stood >> 32) // KIND, steps
+
+
 def phases(cycles: Sequence[np.ndarray]) -> dict[str, float]:
     """Cycles of a tile by what a consumer does in it, and of all of it."""
     sums, tiles = dict.fromkeys([*NAMES.values(), "between", "all"], 0.0), 0
     for line in np.concatenate(cycles):
-        stood = line[line != 0]
-        kinds, steps = stood % 16, stood // 16
+        kinds, _, steps = read(line)
         starts = np.flatnonzero(kinds == TILE)
         if len(starts) < 4:
             continue
@@ -94,16 +120,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0], prog="python -m benchmarks.marked_attention")
     parser.add_argument("draws", nargs="+", metavar="DRAW", help="of benchmarks/drawn/attention, as BOARD_SEED")
     parser.add_argument("--longest", type=int, default=LONGEST, help=f"sequences of so many or less (default {LONGEST})")
+    parser.add_argument("--only", nargs="+", default=(), metavar="WHAT", help="rows of this type (bf16, e4m3), head size (D=256) and macros (BN=64)")
     asked = parser.parse_args()
     rows = []
     for name in asked.draws:
         path = drawn_attention.FOLDER / f"{name}.json"
         if not path.is_file():
             parser.error(f"no draw {name!r}: there are {', '.join(sorted(known.stem for known in drawn_attention.FOLDER.glob('*.json')))}")
-        rows += [row for row in rows_of(path) if row["type"] == "bf16" and int(str(row["length"])) <= asked.longest]
+        rows += taken(path, asked.longest, asked.only)
     for row, us, cycles in timed(rows):
         said = ", ".join(f"{name} {count:.0f}" for name, count in phases(cycles).items())
-        print(f"{row['d']} {'causal' if row['causal'] else 'full'} {row['length']} {np.median(us):6.1f} us (draw {row['us']})  {said}  {row['named']}", flush=True)
+        print(f"{row['type']} {row['d']} {'causal' if row['causal'] else 'full'} {row['length']} {np.median(us):6.1f} us (draw {row['us']})  {said}  {row['named']}", flush=True)
 
 
 if __name__ == "__main__":

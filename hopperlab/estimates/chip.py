@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from ..measure.launches.gemm_configurations import clusters_at_once
 from . import cut
 from .boards import Board
-from .draws import Lengths, line, makespan
+from .draws import Lengths, fitted, makespan
 from .clock import Busy, megahertz
 from .cut import NotEnough, extrapolated, progress
 from .programs import Actor, asked_at_once, programs
-from .l2_and_memory import Memory, dram_share, l2_share, outside_share, queued, serving
+from .l2_and_memory import Memory, dram_share, first_tiles, l2_share, outside_share, queued, serving
 from .sm import Simulation
 from .together import STEP
 from .trace import LOAD
@@ -207,7 +207,8 @@ class Part:
         if self.sample.whole and self.sample.lengths is None:
             return found
         burst = number("memory_burst") if self.sample.lengths is not None and self.sample.lengths.differ else 0.0
-        return replace(found, burst=burst, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first, crowd=number("memory_crowd"),
+        steps = first_tiles(board, self.sample.lengths, self.sample.seen, moved.loaded / active, moved.missed, wave.first)
+        return replace(found, steps=steps, burst=burst, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first, crowd=number("memory_crowd"),
                        late=min(1.0, number("memory_late") + number("memory_follow") * moved.missed))
 
     def begun(self, wave: Together, steps: Sequence[float]) -> float:
@@ -346,8 +347,8 @@ def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each
             if started < left:
                 begin(at + board.number("next_cta"))
     sim.on_end = ended
-    for _ in range(min(left, sample.resident)):
-        begin(board.number("start_cycles"))
+    for place in range(min(left, sample.resident)):
+        begin(board.number("start_cycles") + place * (board.number("staggered") if sample.lengths is not None and len(sample.lengths.drawn) else 0.0))
     sim.run()
     return sim, sms, sorted(ends)
 
@@ -373,16 +374,16 @@ def _drawn(sim: Simulation, sample: Sample, known: Lengths, board: Board) -> flo
         for (copy, _slot), end in sim.cta_ends.items():
             lengths.append(sample.seen[copy % len(sample.seen)])
             times.append(end - sim.starts[copy])
-    for marks in sim.tile_marks.values() if len(known.drawn) else ():
+    for (copy, _slot, _first), marks in sim.tile_marks.items() if len(known.drawn) else ():
         if len(marks) == len(sample.seen) - 1:
             lengths += sample.seen[1:-1]
             times += [end - start for start, end in itertools.pairwise(marks)]
-            before.append(marks[0])
+            before.append(marks[0] - sim.starts[copy] + board.number("start_cycles"))
     if len(lengths) < 2:
         raise NotEnough("fewer than two tiles were seen of each warpgroup that writes")
-    first, step = line(lengths, times)
+    first, step, less = fitted(lengths, times, float(known.drawn.max(initial=0.0)))
     begun = max(board.number("start_cycles"), sum(before) / len(before) - first - step * sample.seen[0] if before else 0.0)
-    return begun + makespan(known, int(board.number("sms")), sample.resident, first, step, board.number("next_cta"))
+    return begun + makespan(known, int(board.number("sms")), sample.resident, first, step, board.number("next_cta"), less)
 
 
 def _busy(sms: list[Multiprocessor], seen: float, cycles: float, moved: Traffic, active: int, working: float) -> Busy:

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from ..emulator.machine.cohort import Cohort
 
 MOST_WORK = 100_000_000      # of a run of the drawing warps (emulator/observe/work.py)
-SPREAD = (0.5, 0.2, 0.7, 0.35)      # of tiles by length: those that a sampled CTA is given
+SPREAD = (0.5, 0.2, 1.0, 0.7, 0.35)     # of tiles by length: those that a sampled CTA is given; the longest is the one in which part of it may have nothing to do,
+SAME = 0.995                 # times as long as the longest, from which on a tile is one of them
+LESS = 0.05                  # of the time that its length says, by which it has to be over sooner to be looked at apart
+LONG = 2.5                   # unless it is so many times as long as the middle one
 GOLDEN = 0.6180339887               # its multiples, less their whole parts, are spread evenly whatever their number
 
 
@@ -51,15 +54,17 @@ class Lengths:
         return bool(self.all.max() > 1.1 * self.all.min())
 
     def sample(self, count: int, least: float = 0.0) -> tuple[int, list[int]]:
-        """(CTA, so many numbers that it is to draw): tiles whose lengths are spread over those that there are, none of the longest. least: times as long as the
-        shortest first one, or drawn one, where there are such."""
+        """(CTA, so many numbers that it is to draw): tiles whose lengths are spread over those that there are. least: times as long as the shortest first one, or drawn
+        one, where there are such."""
         ctas, order = np.flatnonzero(self.first >= least * self.first.min()), np.argsort(self.drawn, kind="stable")
         ctas = ctas if len(ctas) else np.arange(len(self.first))
         longer = order[self.drawn[order] >= least * self.drawn.min()]
         order = longer if len(longer) else order
         begins = self.first[ctas]
         first = int(ctas[np.argmin(np.abs(begins - np.quantile(begins, 0.25)))])
-        return first, [int(order[int(at * (len(order) - 1))]) for at in np.resize(SPREAD, count)]
+        lengths = self.drawn[order]
+        most = len(order) if lengths[-1] <= LONG * np.median(lengths) else int(0.9 * len(order)) + 1
+        return first, [int(order[min(int(at * (len(order) - 1)), most - 1)]) for at in np.resize(SPREAD, count)]
 
     def even(self) -> list[int]:
         """Numbers that a CTA draws, one of those that all together draw at a time, each time at another place of theirs."""
@@ -181,16 +186,34 @@ def _sorted(found: dict[int, int], ctas: int) -> Lengths | None:
     return Lengths(np.array(first, float), np.array(drawn, float))
 
 
-def makespan(known: Lengths, places: int, at_once: int, first: float, step: float, between: float) -> float:
+def makespan(known: Lengths, places: int, at_once: int, first: float, step: float, between: float, less: float = 0.0) -> float:
     """Cycles until all tiles are done, where the next one goes to who is free first: a tile takes first + step * length. places: SMs, of which each has
-    `at_once` CTAs at a time; between: from the end of a CTA to the next one's first instruction."""
+    `at_once` CTAs at a time; between: from the end of a CTA to the next one's first instruction; less: cycles that the longest tiles take less."""
     free = [0.0] * min(len(known.first), places * at_once)
     heapq.heapify(free)
-    for number, length in enumerate(known.first):
-        heapq.heapreplace(free, free[0] + first + step * length + (between if number >= len(free) else 0.0))
-    for length in known.drawn:
-        heapq.heapreplace(free, free[0] + first + step * length)
+    for number, (length, longest) in enumerate(zip(known.first, longest_of(known.first), strict=True)):
+        heapq.heapreplace(free, free[0] + first + step * length - less * longest + (between if number >= len(free) else 0.0))
+    for length, longest in zip(known.drawn, longest_of(known.drawn), strict=True):
+        heapq.heapreplace(free, free[0] + first + step * length - less * longest)
     return max(free)
+
+
+def longest_of(lengths: NDArray[Any]) -> NDArray[Any]:
+    """Which of them are the longest."""
+    return lengths >= SAME * lengths.max() if len(lengths) else np.zeros(0, bool)
+
+
+def fitted(seen: Sequence[float], times: Sequence[float], longest: float) -> tuple[float, float, float]:
+    """(first, step, less) of tiles that take first + step * length, the longest ones `less` than that: the last tile of a sequence may have no rows for some of its
+    warpgroups. longest: of all tiles, of which some were seen or not."""
+    lengths, took = np.asarray(seen, float), np.asarray(times, float)
+    last = lengths >= SAME * longest
+    if not last.any() or len(np.unique(lengths[~last])) < 2:
+        return *line(lengths, took), 0.0
+    first, step = line(lengths[~last], took[~last])
+    expected = first + step * float(lengths[last].mean())
+    less = expected - float(took[last].mean())
+    return (first, step, less) if less > LESS * expected else (*line(lengths, took), 0.0)
 
 
 def line(lengths_seen: Sequence[float], times: Sequence[float]) -> tuple[float, float]:

@@ -6,9 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .boards import Board
+from .together import STEP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from .draws import Lengths
 
 
 @dataclass
@@ -69,6 +72,16 @@ def dram_share(board: Board, active: int, mhz: float, mixed: float) -> float:
 def queued(board: Board, used: float, apart: bool) -> float:
     """Cycles that a load waits in memory that is used for such a share of the time. apart: SMs do not ask for the same amount at the same time."""
     return board.number("memory_queue") * used ** 3 if apart else board.number("memory_wait") * used ** 4
+
+
+def first_tiles(board: Board, lengths: Lengths | None, seen: Sequence[float], loaded: float, missed: float, first: float) -> list[float]:
+    """Of what an SM loads, the share that memory brings, of STEP bytes after STEP bytes, where its CTAs draw tiles (else nothing). CTAs that ask for the same do so at
+    the same time in their first tiles: of these, up to `first_bytes`, the share is `first`, of all the rest what is left of the mean. seen: lengths of the sampled CTA's
+    tiles; loaded, missed: bytes of an SM, and the share of all of them."""
+    if lengths is None or not len(lengths.drawn):
+        return []
+    own = min(board.number("first_bytes"), loaded * seen[0] * len(lengths.first) / float(lengths.all.sum()))
+    return [first] * round(own / STEP) + [max(0.0, missed * loaded - first * own) / max(1.0, loaded - own)]
 
 
 def serving(memory: Memory, board: Board, active: int, merged: float, mixed: float) -> Memory:

@@ -31,6 +31,7 @@ class Runner:
     later: float = 0.0
     worked: float = 0.0
     handed: float = 0.0
+    told: float = 0.0
     wrote: bool = False
     stored: bool = False
     over: bool = False

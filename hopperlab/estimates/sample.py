@@ -39,7 +39,7 @@ ALIKE = 1.1                  # by which traces of CTAs that do the same may diff
 MIXED = 12                   # clusters of a sample of CTAs that differ
 DEALT = 4                    # tiles, or parts of them, that are seen where tiles are shared along k,
 MOST_DEALT = 20_000          # and blocks that warps run there, at least
-DRAWN = 4                    # tiles that a sampled CTA draws, where tiles differ in length
+DRAWN = 5                    # tiles that a sampled CTA draws, where tiles differ in length
 EMPTY = 1.25                 # times as long as the shortest tile, up to which tiles may hold nothing: there is less to do than for one block
 MOST_WORK = 60_000_000       # of a sample: a warp instruction is 1, a memory access 32 (emulator/observe/work.py)
 

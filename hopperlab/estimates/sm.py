@@ -334,16 +334,17 @@ class Simulation:
         """mbarrier.arrive, here or in another CTA."""
         slot = step[2] // self.capacity
         far = slot != runner.actor.slot
+        runner.told = 0.0 if runner.actor.multiplies else max(runner.told, runner.at) + self.numbers["mbarrier_told"]
         at = runner.at + (self.numbers["mbarrier_remote"] - self.numbers["mbarrier"] if far else 0)
         self._contribute((runner.copy, step[2]), step[3] * step[-1], step[4] * step[-1], at, self.counts.get(step[2], 1))
         return True
 
-    def _wait(self, runner: Runner, barrier: Barrier, phases: int, latency: float) -> bool:
+    def _wait(self, runner: Runner, barrier: Barrier, phases: int, latency: float, look: float = 0.0) -> bool:
         if len(barrier.done) < phases:
             barrier.waiting.append(runner)
             return False
         if phases > 0:
-            before, runner.at = runner.at, max(runner.at, barrier.done[phases - 1] + latency)
+            before, runner.at = runner.at, max(max(runner.at, runner.told) + look, barrier.done[phases - 1] + latency)
             if runner.actor.multiplies:
                 runner.sm.lately.move(before)
                 runner.sm.idle.used(runner.at - before, runner.who)
@@ -352,9 +353,9 @@ class Simulation:
 
     def wait(self, runner: Runner, step: Step) -> bool:
         """mbarrier.try_wait until it is true."""
-        runner.at += self.numbers["tile_more"] if runner.stored and self.memory.stream else 0.0
-        runner.stored = False
-        return self._wait(runner, self._barrier((runner.copy, step[2]), self.counts.get(step[2], 1)), step[3], self.numbers["mbarrier"])
+        runner.at, runner.stored = runner.at + (self.numbers["tile_more"] if runner.stored and self.memory.stream else 0.0), False
+        return self._wait(runner, self._barrier((runner.copy, step[2]), self.counts.get(step[2], 1)), step[3], self.numbers["mbarrier"],
+                          0.0 if runner.actor.multiplies else self.numbers["mbarrier_look"])
 
     def _meet(self, runner: Runner, key: tuple[Any, ...], warps: int, came: int) -> None:
         barrier = self._barrier(key, warps)
