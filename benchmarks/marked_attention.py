@@ -4,10 +4,11 @@
     python -m benchmarks.marked_attention h200_2026112954                      rows of a draw with sequences of 600 or less, a minute on a Hopper GPU
     python -m benchmarks.marked_attention h200_2026112954 --longest 1024       or of 1024
     python -m benchmarks.marked_attention h200_2026112966 --only e4m3 D=256    rows whose type, head size (D=) and macros are these
+    python -m benchmarks.marked_attention h200_2026112966 --tiles              by the blocks that a tile has, with four marks a tile, which cost 1 per cent
 
 Of each launch: microseconds between events, then cycles of a tile, on average over consumers and their tiles but the first and the last: until it has q, waits for keys,
 for its turn and for values, what is between those, the epilogue, until the slot of q is handed back, until the next tile is known; and in all. In e4m3 also, and not
-in `between`: until it has scores, their softmax, until values are multiplied. Launches are interleaved, the L2 cold.
+in `between`: until it has scores, their softmax, until values are multiplied. Launches are interleaved, the L2 cold. A mark takes 60 to 100 cycles.
 """
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ SOURCES = {"bf16": "attention/forward.cu", "e4m3": "attention/forward_fp8.cu"}
 LONGEST, ROUNDS, KEPT = 600, 10, 3
 MOST, CTAS = 2048, 396                                       # marks of a warpgroup; CTAs that are marked
 TILE, HAS_Q, ASKS_K, HAS_K, TURN, ASKS_V, HAS_V, DONE, STORED, SETTLED, SCORED, WORKED, VALUED = range(1, 14)
-NAMES = {HAS_Q: "q", HAS_K: "keys", TURN: "turn", SCORED: "scores", WORKED: "softmax", HAS_V: "values", VALUED: "multiplied", STORED: "epilogue", SETTLED: "settles", TILE: "next"}
+NAMES = {HAS_Q: "q", HAS_K: "keys", TURN: "turn", SCORED: "scores", WORKED: "softmax", HAS_V: "values", VALUED: "multiplied", STORED: "epilogue", SETTLED: "settles",
+         TILE: "next"}
 KIND = 16                                                    # a mark: the clock in 32 bits, then blocks of the tile and what it marks
 DECLARED = f"""
 __device__ uint2 mark_cycles[{CTAS} * 4 * {MOST}];
@@ -115,12 +117,27 @@ def phases(cycles: Sequence[np.ndarray]) -> dict[str, float]:
     return {name: count / max(1, tiles) for name, count in sums.items()}
 
 
+def tiles(cycles: Sequence[np.ndarray]) -> list[tuple[bool, int, int, float, float, float]]:
+    """Tiles alike: whether a warpgroup's first ones, their blocks, how many there were, and cycles until it has q, until the last block is done and until the next tile is
+    known."""
+    found: dict[tuple[bool, int], list[tuple[float, float, float]]] = {}
+    for line in np.concatenate(cycles):
+        kinds, blocks, steps = read(line)
+        starts = np.flatnonzero(kinds == TILE)
+        for number, (start, end) in enumerate(itertools.pairwise(starts)):
+            at = dict(zip(kinds[start:end].tolist(), steps[start:end].tolist(), strict=True))
+            if HAS_Q in at and DONE in at:
+                found.setdefault((number == 0, int(blocks[start])), []).append((at[HAS_Q] - steps[start], at[DONE] - at[HAS_Q], steps[end] - at[DONE]))
+    return [(*key, len(each), *np.mean(each, axis=0).tolist()) for key, each in sorted(found.items(), key=lambda one: (not one[0][0], one[0][1]))]
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0], prog="python -m benchmarks.marked_attention")
     parser.add_argument("draws", nargs="+", metavar="DRAW", help="of benchmarks/drawn/attention, as BOARD_SEED")
     parser.add_argument("--longest", type=int, default=LONGEST, help=f"sequences of so many or less (default {LONGEST})")
     parser.add_argument("--only", nargs="+", default=(), metavar="WHAT", help="rows of this type (bf16, e4m3), head size (D=256) and macros (BN=64)")
+    parser.add_argument("--tiles", action="store_true", help="by the blocks that a tile has")
     asked = parser.parse_args()
     rows = []
     for name in asked.draws:
@@ -128,9 +145,12 @@ def main() -> None:
         if not path.is_file():
             parser.error(f"no draw {name!r}: there are {', '.join(sorted(known.stem for known in drawn_attention.FOLDER.glob('*.json')))}")
         rows += taken(path, asked.longest, asked.only)
-    for row, us, cycles in timed(rows):
-        said = ", ".join(f"{name} {count:.0f}" for name, count in phases(cycles).items())
-        print(f"{row['type']} {row['d']} {'causal' if row['causal'] else 'full'} {row['length']} {np.median(us):6.1f} us (draw {row['us']})  {said}  {row['named']}", flush=True)
+    for row, us, cycles in timed(rows, asked.tiles):
+        said = "" if asked.tiles else "  " + ", ".join(f"{name} {count:.0f}" for name, count in phases(cycles).items())
+        what = f"{row['type']} {row['d']} {'causal' if row['causal'] else 'full'} {row['length']}"
+        print(f"{what} {np.median(us):6.1f} us (draw {row['us']}){said}  {row['named']}", flush=True)
+        for first, blocks, count, q, loop, end in tiles(cycles) if asked.tiles else ():
+            print(f"    {'first' if first else 'later'} tiles of {blocks:3} blocks ({count}): q {q:.0f}, blocks {loop:.0f}, end and next {end:.0f}", flush=True)
 
 
 if __name__ == "__main__":

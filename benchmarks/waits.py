@@ -4,18 +4,19 @@ mbarrier_told). Needs a Hopper GPU with CuPy, seconds.
 
     python -m benchmarks.waits
 
-Cycles of a turn of a loop that does nothing else, one warp on each of three schedulers, on an H200, alone and beside eight warps of exponentials and sums:
+Cycles of a turn of a loop that does nothing else, one warp on each of three schedulers, on an H200 (two runs alike), alone and beside eight warps of exponentials and
+sums:
 
-    turn                                             alone   beside others
-    nothing                                           10.5        5.3
-    a wait for a phase that is over                   50         55
-    an arrival                                        11.5       13
-    fence.proxy.async                                 18.5       18
-    st.shared, the fence                              33         34
-    st.shared, the fence, __syncwarp, two arrivals    57         61
-    the same, then two such waits                    251        272
+    turn                                              alone   beside others
+    a wait for a phase that is over                   117.0      140.0
+    an arrival                                         27.0       38.4
+    fence.proxy.async                                  31.2       38.9
+    st.shared, the fence                               30.1       41.8
+    st.shared, the fence, __syncwarp, two arrivals     62.0       79
+    the same, then two such waits                     213.0      250.7
 
-So a wait that finds its phase over takes 50 cycles, of which what is estimated of its instructions is about half; behind arrivals of the same warp each takes twice as long.
+The last one is what warps do between two blocks of values that they transpose (attention/forward_fp8.cu): 130 are estimated of their instructions there, 190 with these
+constants.
 """
 from __future__ import annotations
 
@@ -23,12 +24,11 @@ from typing import Any
 
 import hopperlab as hl
 
-TURNS, WARPS = 64, 4
+TURNS, WARPS = 1000, 4
 STORE = "*reinterpret_cast<volatile int*>(bytes + warp * 1024 + lane * 4) = turn;"
 FENCE, ARRIVE, WAIT = "fence_proxy_async_shared_cta();", "if (lane == 0) mbarrier_arrive(&barriers[{}]);", "mbarrier_wait_parity(&barriers[0], 0);"
 HANDS_OVER = f"{STORE} {FENCE} __syncwarp(); {ARRIVE.format(1)} {ARRIVE.format(2)}"
 TURN = {
-    "nothing": "asm volatile(\"\" ::: \"memory\");",
     "a wait for a phase that is over": WAIT,
     "an arrival": ARRIVE.format(1),
     "fence.proxy.async": FENCE,
@@ -63,7 +63,7 @@ extern "C" __global__ void waits(long long* out, float* results) {
     } else if (warp) {
         long long start = clock_cycles();
         #pragma unroll 1
-        for (int turn = 0; turn < TURNS; turn++) { TURN }
+        for (int turn = 0; turn < TURNS; turn++) { TURN asm volatile("" : "+r"(turn)); }
         out[warp] = clock_cycles() - start;
         __syncwarp();
         done[warp] = 1;
@@ -80,12 +80,12 @@ def measured(backend: str = "gpu", turns: int = TURNS) -> dict[str, tuple[float,
         import cupy as xp
     found = {}
     for name, text in TURN.items():
-        code = SOURCE.replace("{ TURN }", "{ " + text + " }")
+        code = SOURCE.replace("{ TURN asm", "{ " + text + " asm")
         kernel = hl.RawModule(code=code, options=(f"-DTURNS={turns}",), backend=backend).get_function("waits")
         cycles = []
         for beside in (0, 256):
             out, results = xp.zeros(WARPS, xp.int64), xp.zeros(512, xp.float32)
-            for _ in range(2):                                  # the first launch brings the code
+            for _ in range(3):                                  # the first launch brings the code
                 kernel((1,), (32 * WARPS + beside,), (out, results))
             cycles.append(float(out[1:].mean()) / turns)
         found[name] = cycles[0], cycles[1]

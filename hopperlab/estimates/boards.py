@@ -100,9 +100,10 @@ _FITTED = {
     "l2_row": (81, "bytes", "benchmarks/rows_and_stores.py on an H100, rows of 64 and of 128 bytes: what a row of a box takes of the L2's time, at least"),
     "l2_cut": (256, "bytes", "pitches.json: the same tiles over rows that are 16 bytes longer, PROMOTION=none and 256B: what a row that begins inside a sector takes "
                "of the L2's time beside its own bytes"),
-    "mbarrier_look": (26, "cycles", "benchmarks/waits.py on an H200: what a wait for a phase that is over takes longer than its instructions say, of warps that move data"),
-    "mbarrier_told": (47, "cycles", "benchmarks/waits.py on an H200: and how much longer it takes after an arrival"),
-    "first_bytes": (327680, "bytes", "fitted on draws of attention, lengths of 1100 or less (both boards): of an SM's first tile, what comes as slowly as the very first"),
+    "mbarrier_look": (26, "cycles", "fitted to what benchmarks/waits.py takes on an H200 to hand over what was stored and to wait twice (213 cycles): what a wait for "
+                      "a phase that is over takes longer than its instructions say, of warps that move data"),
+    "mbarrier_told": (47, "cycles", "fitted to the same: and how much longer the next wait takes for each arrival before it"),
+    "first_bytes": (327680, "bytes", "fitted on draws of attention, lengths up to 1100 (both boards): of an SM's first tile, what comes as slowly as its very first"),
     "staggered": (5000, "cycles", "fitted, weakly (attention with three CTAs on an SM): by how much the CTAs of an SM that draw tiles of many lengths are apart"),
     "store_latency": (600, "cycles", "fitted"),
     "l2_dirty_share": (0.35, "share", "fitted (mixed.json: int_weights int8 16x8192x8192, cold L2 beside clean L2): of lines pushed out, those that memory has to write"),

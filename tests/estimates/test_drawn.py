@@ -59,20 +59,39 @@ def test_products_with_marks_are_the_same_products():
     assert told.split() == "64 7.0 us first 4000 (4000), k 5000, sent 0, added 0, stored 500, all 9600 (9600) MHz K".split()
 
 
-def test_attention_with_marks_is_the_same_attention():
+@pytest.mark.parametrize("kind", ["bf16", "e4m3"])
+@pytest.mark.parametrize("tiles_only", [False, True])
+def test_attention_with_marks_is_the_same_attention(kind, tiles_only):
     marked = pytest.importorskip("benchmarks.marked_attention")
-    row = next(row for row in json.loads(ATTENTION[-1].read_text())["rows"] if row["type"] == "bf16" and "OVERLAP=1" in row["named"])
-    with library.standing_in(marked.SOURCE, marked.marked()):
+    row = next(row for path in ATTENTION for row in json.loads(path.read_text())["rows"] if row["type"] == kind and row["d"] == 128 and "OVERLAP=1" in row["named"])
+    with library.standing_in(marked.SOURCES[kind], marked.marked(kind, tiles_only)):
         kernel = attention.launched(*attention.asked(row)).kernel
     plain = attention.launched(*attention.asked(row)).kernel
     assert kernel.use.spill_stores == plain.use.spill_stores == 0 and "mark_cycles" in kernel.module.ptx and "mark_cycles" not in plain.module.ptx
-    tile = [(0, marked.TILE), (500, marked.HAS_Q), (510, marked.ASKS_K), (540, marked.HAS_K), (600, marked.TURN), (700, marked.ASKS_V), (720, marked.HAS_V),
-            (2000, marked.DONE), (2400, marked.STORED), (2700, marked.SETTLED)]
-    times = [(3000 * k + at, kind) for k in range(4) for at, kind in tile]
-    cycles = np.zeros((marked.CTAS * 4, marked.MOST), np.int64)
-    cycles[5, :len(times)] = [16 * (at + 1) + kind for at, kind in times]
-    cycles[6, :3] = [16 + marked.TILE, 160 + marked.HAS_Q, 320 + marked.TILE]                 # too few tiles to say anything
-    assert marked.phases([cycles]) == {"q": 500, "keys": 30, "turn": 60, "values": 20, "epilogue": 400, "settles": 300, "next": 300, "between": 1390, "all": 3000}
+
+
+def marks_of(marked, times):
+    """A warpgroup's line: (cycles, what is marked, blocks of the tile), after the clock's 32 bits have begun anew once."""
+    line = np.zeros(marked.MOST, np.int64)
+    line[:len(times)] = [(blocks * marked.KIND + kind) << 32 | (at - 5000) % (1 << 32) for at, kind, blocks in times]
+    return line
+
+
+def test_marks_say_where_a_tile_s_time_goes():
+    marked = pytest.importorskip("benchmarks.marked_attention")
+    tile = [(0, marked.TILE), (500, marked.HAS_Q), (510, marked.ASKS_K), (540, marked.HAS_K), (600, marked.TURN), (650, marked.SCORED), (700, marked.ASKS_V),
+            (720, marked.HAS_V), (2000, marked.DONE), (2400, marked.STORED), (2700, marked.SETTLED)]
+    lines = [marks_of(marked, [(3000 * k + at, kind, k % 2 + 1 if kind == marked.TILE else 0) for k in range(4) for at, kind in tile]),
+             marks_of(marked, [(0, marked.TILE, 1), (9, marked.HAS_Q, 0), (30, marked.TILE, 1)])]           # too few tiles to say anything of their phases
+    assert {name: count for name, count in marked.phases([np.array(lines)]).items() if count} == {
+        "q": 500, "keys": 30, "turn": 60, "scores": 50, "values": 20, "epilogue": 400, "settles": 300, "next": 300, "between": 1340, "all": 3000}
+    assert marked.tiles([np.array(lines[:1])]) == [(True, 1, 1, 500, 1500, 1000), (False, 1, 1, 500, 1500, 1000), (False, 2, 1, 500, 1500, 1000)]
+
+
+def test_rows_are_taken_by_what_they_are():
+    marked = pytest.importorskip("benchmarks.marked_attention")
+    rows = [row for path in ATTENTION for row in marked.taken(path, 600, ["e4m3", "D=256", "BN=64"])]
+    assert rows and all(row["type"] == "e4m3" and row["d"] == 256 and row["length"] <= 600 and "BN=64 " in row["named"] for row in rows)
 
 
 ATTENTION = sorted(attention.FOLDER.glob("*.json"))

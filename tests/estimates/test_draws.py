@@ -8,6 +8,8 @@ import pytest
 import hopperlab as hl
 from hopperlab.estimates import boards, draws, judging, recorded, sample, skeleton
 from hopperlab.estimates.estimating import estimate_launch
+from hopperlab.estimates.l2_and_memory import first_tiles
+from hopperlab.estimates.together import STEP
 from hopperlab.measure.launches import attention
 
 DRAWING = r"""
@@ -85,6 +87,34 @@ def test_the_next_tile_goes_to_who_is_free_first():
     assert draws.makespan(known, 1, 2, 2.0, 1.0, 0.0) == 16, "two more a tile; two CTAs share an SM"
 
 
+def test_the_longest_tiles_may_have_less_to_do():
+    """The last tile of a sequence has no rows for some warpgroups: what was seen of it stands for all of them."""
+    assert draws.fitted([2, 3, 4, 5], [5, 7, 9, 11], 5) == pytest.approx((1, 2, 0)), "as long as its length says"
+    assert draws.fitted([2, 3, 4, 5], [5, 7, 9, 8], 5) == pytest.approx((1, 2, 3))
+    assert draws.fitted([2, 3, 4, 5], [5, 7, 9, 8], 6)[2] == 0, "none of the longest was seen"
+    assert draws.fitted([5, 5], [8, 8], 5)[2] == 0, "nothing to compare it with"
+    known = draws.Lengths(np.array([5.0, 1.0]), np.array([1.0, 1.0, 1.0, 1.0, 4.0]))
+    assert draws.makespan(known, 1, 1, 0.0, 1.0, 0.0, 2.0) == 14 - 2 * 2, "the longest first one and the longest drawn one"
+
+
+def test_the_longest_is_sampled_unless_it_is_far_longer():
+    known = draws.Lengths(np.full(4, 10.0), np.arange(10.0, 30.0))
+    assert known.drawn[known.sample(5)[1]].tolist() == [19, 13, 29, 23, 16]
+    far = draws.Lengths(known.first, np.append(known.drawn, 300.0))
+    assert max(far.drawn[far.sample(5)[1]]) < 30
+
+
+def test_first_tiles_load_what_nobody_has_brought():
+    board = boards.board("h200")
+    known = draws.Lengths(np.full(132, 8.0), np.full(132 * 3, 8.0))
+    shares = first_tiles(board, known, [8.0, 8.0], 2 << 20, 0.3, 0.9)
+    first = round(board.number("first_bytes") / STEP)
+    assert shares[:first] == [0.9] * first and len(shares) == first + 1
+    assert sum(shares[:first]) * STEP + shares[-1] * ((2 << 20) - first * STEP) == pytest.approx(0.3 * (2 << 20)), "as much in all"
+    assert len(first_tiles(board, known, [2.0], 2 << 20, 0.3, 0.9)) == 5, "no more than the sampled CTA's own first tile, a sixteenth"
+    assert not first_tiles(board, None, [], 1e6, 0.3, 0.9) and not first_tiles(board, draws.Lengths(known.first, known.drawn[:0]), [8.0], 1e6, 0.3, 0.9)
+
+
 def test_ctas_that_follow_each_other_begin_later():
     known = draws.Lengths(np.array([3.0, 3.0, 3.0]), np.array([]))
     assert draws.makespan(known, 1, 1, 0.0, 1.0, 10.0) == 3 + 2 * (3 + 10)
@@ -106,11 +136,11 @@ def test_numbers_are_one_of_each_turn(ctas, count):
 @pytest.mark.thorough           # lengths of tiles and who draws the next are above; tests/estimates/test_accuracy.py estimates whole launches
 def test_tiles_that_hold_nothing_are_not_sampled_where_they_are_too_many():
     known = draws.Lengths(np.array([13.0, 40.0, 80.0]), np.array([6.0, 7.0, 6.0, 30.0, 20.0, 6.0, 7.0, 40.0]))
-    first, numbers = known.sample(4)
+    first, numbers = known.sample(5)
     assert known.first[first] == 13 and min(known.drawn[numbers]) == 6
-    first, numbers = known.sample(4, 1.25)
-    assert known.first[first] == 40 and set(known.drawn[numbers]) == {20.0, 30.0}, "of those that hold something, none of the longest"
-    assert draws.Lengths(np.full(3, 12.0), known.drawn).sample(4, 1.25) == (0, numbers), "all first ones may be such"
+    first, numbers = known.sample(5, 1.25)
+    assert known.first[first] == 40 and set(known.drawn[numbers]) == {20.0, 30.0, 40.0}, "of those that hold something"
+    assert draws.Lengths(np.full(3, 12.0), known.drawn).sample(5, 1.25) == (0, numbers), "all first ones may be such"
 
 
 @pytest.mark.parametrize("lengths, heads, d, measured", [

@@ -65,6 +65,13 @@ def test_products_whose_requests_are_counted_are_of_every_kind():
         assert {(choice.cluster_m, choice.cluster_n) for choice in found} == set(merged.CLUSTERS)
 
 
+def test_every_kind_of_wait_is_timed():
+    """In the emulator: what runs, not how long it takes."""
+    waits = pytest.importorskip("benchmarks.waits", reason="a checkout of the repository has it, an installed package not")
+    found = waits.measured("emulator", turns=2)
+    assert found.keys() == waits.TURN.keys() and all(alone > 0 and beside > 0 for alone, beside in found.values())
+
+
 def test_every_instruction_is_timed_alone_and_beside_products():
     """In the emulator, whose cycles are steps: what runs, not how long it takes."""
     beside = pytest.importorskip("benchmarks.beside_products", reason="a checkout of the repository has it, an installed package not")
