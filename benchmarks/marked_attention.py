@@ -118,8 +118,7 @@ def phases(cycles: Sequence[np.ndarray]) -> dict[str, float]:
 
 
 def tiles(cycles: Sequence[np.ndarray]) -> list[tuple[bool, int, int, float, float, float]]:
-    """Tiles alike: whether a warpgroup's first ones, their blocks, how many there were, and cycles until it has q, until the last block is done and until the next tile is
-    known."""
+    """Alike tiles: whether a warpgroup's first ones, their blocks, their count, and cycles until it has q, until the last block is done and until the next tile."""
     found: dict[tuple[bool, int], list[tuple[float, float, float]]] = {}
     for line in np.concatenate(cycles):
         kinds, blocks, steps = read(line)

@@ -46,7 +46,8 @@ def test_a_draw_that_is_not_there_is_an_error(monkeypatch, capsys):
 
 def test_products_with_marks_are_the_same_products():
     marked = pytest.importorskip("benchmarks.marked_products")
-    row = next(row for row in json.loads(STORED[-1].read_text())["rows"] if row["size"] == 2048 and "STREAM=1" in row["named"])
+    stored = json.loads((drawn.FOLDER / "h200_2026112967.json").read_text())["rows"]
+    row = next(row for row in stored if row["size"] == 2048 and "STREAM=1" in row["named"])
     choice = drawn.choice_named(row["named"].split())
     with library.standing_in(marked.SOURCE, marked.marked()):
         kernel = drawn.launched(2048, choice).kernel
@@ -133,7 +134,7 @@ def test_a_stored_draw_of_sequences_is_what_its_seed_gives(path):
     rows = json.loads(path.read_text())["rows"]
     assert [{name: what for name, what in row.items() if name != "us"} for row in rows] == list(sequences.drawn(int(path.stem.partition("_")[2])))
     row = min(rows, key=lambda row: abs(row["us"] - 100))
-    assert abs(sequences.estimated(row, boards.board(path.stem.partition("_")[0])).error) < 0.13
+    assert abs(sequences.estimated(row, boards.board(path.stem.partition("_")[0])).error) < 0.19, "at most 18.3 per cent of all of them (docs/estimates.md)"
 
 
 def test_all_configurations_of_attention_that_fit_may_be_drawn():

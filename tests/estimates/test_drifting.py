@@ -117,7 +117,7 @@ def test_what_an_sm_asks_for_before_it_waits_comes_late_since_all_sms_ask_at_onc
 
 def test_lines_that_are_dirty_are_written_little_by_little_where_tiles_stand_for_all():
     moved = chip.Traffic(loaded=2e9, stored=1e8, unique=1e9, dirty=3e7, share=0.35)
-    part = chip.Part(SimpleNamespace(cluster=1, apart=True, whole=False, lengths=None, wave=SimpleNamespace(first=0.9)), H100, [], 132, 1, 0.1, 8.0)
+    part = chip.Part(SimpleNamespace(cluster=1, apart=True, whole=False, lengths=None, seen=(), wave=SimpleNamespace(first=0.9)), H100, [], 132, 1, 0.1, 8.0)
     one, all_ = part.memory(moved), replace(part, sample=SimpleNamespace(cluster=1, apart=False, wave=None)).memory(moved)
     assert (one.first, all_.first) == (0.9, 0.0) and all_.share == 0.35 and all_.dirty == pytest.approx(moved.pushed / 132)
     assert one.share == pytest.approx(moved.pushed / 1e9) and one.share * 1e9 == pytest.approx(all_.dirty * 132), "as much in all"
@@ -175,9 +175,10 @@ def test_a_tile_of_attention_takes_longer_than_its_instructions_say():
 def test_where_tiles_differ_in_length_sms_ask_memory_at_different_times():
     moved, lengths = chip.Traffic(loaded=2e9, stored=1e8, unique=1e9, dirty=3e7, share=0.35), draws.Lengths(np.full(4, 10), np.array([10, 10, 16]))
     wave = SimpleNamespace(first=0.9)
-    found = [chip.Part(SimpleNamespace(cluster=1, apart=True, whole=whole, lengths=some, wave=wave), H100, [], 132, 1, 0.1, 8.0).memory(moved)
+    found = [chip.Part(SimpleNamespace(cluster=1, apart=True, whole=whole, lengths=some, seen=(10,), wave=wave), H100, [], 132, 1, 0.1, 8.0).memory(moved)
              for whole, some in ((True, None), (False, None), (True, draws.Lengths(np.full(4, 10), np.full(3, 10))), (True, lengths))]
     assert [one.burst for one in found] == [0.0, 0.0, 0.0, H100.number("memory_burst")]
+    assert [one.steps[:1] == [0.9] for one in found] == [False, False, True, True], "first tiles load at first what nobody has brought, where tiles are drawn"
     assert all(one.stream == H100.number("store_alone") and one.store == H100.number("store_apart") for one in found)
     assert l2_and_memory.queued(H100, 0.5, True) == H100.number("memory_queue") / 8 and l2_and_memory.queued(H100, 0.5, False) == H100.number("memory_wait") / 16
 
