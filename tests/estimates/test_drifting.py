@@ -193,6 +193,30 @@ def test_loads_of_attention_wait_where_memory_is_full(causal, count, constant, o
     assert found.apart and took[constant][0] < took[constant][1] and took[other][0] == took[other][1] and not replace(found, wave=None).apart
 
 
+def test_warps_that_move_data_look_longer_at_a_phase_that_is_over():
+    took = {}
+    for multiplies in (False, True):
+        for arrivals in (1, 3):
+            steps = [*((trace.ARRIVE, 0, number, 1, 0, 1) for number in range(arrivals)), *[(trace.WAIT, 0, 0, 1, 1)] * 2]
+            run = sm.Simulation(H100.having(mbarrier=0), sm.Memory(1e9, 1.0, 1.0, dram=1.0), {}, 8, 4, lambda index: None)
+            run.start([Actor(0, 0, 1, steps, multiplies=multiplies)], 0, 0, sm_units.Multiprocessor(), 0.0, 1)
+            took[multiplies, arrivals] = run.run()
+    look, told = H100.number("mbarrier_look"), H100.number("mbarrier_told")
+    assert took == {(False, 1): told + 2 * look, (False, 3): 3 * told + 2 * look, (True, 1): 0, (True, 3): 0}
+
+
+def test_ctas_of_an_sm_that_draw_tiles_are_apart(monkeypatch):
+    """Else all have their longest tile at once. A tile's time does not count it."""
+    began = []
+    monkeypatch.setattr(sm.Simulation, "start", lambda self, actors, copy, slot, one, at, cluster: began.append(at))
+    machine = SimpleNamespace(barriers=SimpleNamespace(capacity=8), warps=4, translation=SimpleNamespace(ops=[]))
+    for lengths in (None, draws.Lengths(np.full(6, 9.0), np.full(9, 9.0))):
+        sample_ = SimpleNamespace(machine=machine, trace=SimpleNamespace(counts={}), cluster=1, ctas=(0,), done=1.0, resident=3, lengths=lengths)
+        chip._run(sample_, [], H100, sm.Memory(1e9, 1.0, 1.0, dram=1.0), 3)
+    start, apart = H100.number("start_cycles"), H100.number("staggered")
+    assert began == [start] * 3 + [start, start + apart, start + 2 * apart] and apart > 0
+
+
 def test_ctas_that_share_an_sm_begin_at_once():
     load = (trace.LOAD, 0, 1000, ((7, 1000, 0),), 0, False)
     run, one = sm.Simulation(H100, sm.Memory(1e9, 1.0, 1.0, dram=1.0), {}, 8, 4, lambda index: None), sm_units.Multiprocessor()
