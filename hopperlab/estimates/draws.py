@@ -216,7 +216,7 @@ def fitted(seen: Sequence[float], times: Sequence[float], longest: float) -> tup
     return (first, step, less) if less > LESS * expected else (*line(lengths, took), 0.0)
 
 
-def line(lengths_seen: Sequence[float], times: Sequence[float]) -> tuple[float, float]:
+def line(lengths_seen: Sequence[float] | NDArray[Any], times: Sequence[float] | NDArray[Any]) -> tuple[float, float]:
     """(first, step) of times = first + step * length, by least squares, neither negative."""
     x, y = np.asarray(lengths_seen, float), np.asarray(times, float)
     step = float(((x - x.mean()) * (y - y.mean())).sum() / max(1e-9, ((x - x.mean()) ** 2).sum()))
