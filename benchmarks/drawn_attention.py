@@ -11,7 +11,6 @@ that fit and that ptxas compiles without a note and without spilling; every cell
 """
 from __future__ import annotations
 
-import argparse
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from hopperlab.measure.launches.launch import Launch
 from hopperlab.runtime.errors import HopperlabError, LaunchError
 
 from .drawn_estimates import FOLDER as PRODUCTS
-from .drawn_estimates import ROUNDS, judge, write
+from .drawn_estimates import ROUNDS, draw_or_judge, options
 
 FOLDER = PRODUCTS / "attention"
 TOKENS, HIDDEN = 16384, 2048
@@ -158,16 +157,8 @@ def estimated(row: dict[str, object], board: boards.Board) -> accuracy.Row | Non
 
 def main() -> None:
     """Draw and time, or judge."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0], prog="python -m benchmarks.drawn_attention")
-    parser.add_argument("names", nargs="*", metavar="DRAW", help="which of benchmarks/drawn/attention, as BOARD_SEED; all if none is named")
-    parser.add_argument("--draw", type=int, metavar="SEED", help="draw with this seed and time on this machine's GPU")
-    asked = parser.parse_args()
-    if asked.draw is not None:
-        path = FOLDER / f"{boards.default()}_{asked.draw}.json"
-        write(path, timed(asked.draw))
-        print(path)
-        return
-    judge(parser, FOLDER, asked.names, estimated)
+    parser = options(__doc__, "benchmarks.drawn_attention", "benchmarks/drawn/attention")
+    draw_or_judge(parser, parser.parse_args(), FOLDER, timed, estimated)
 
 
 if __name__ == "__main__":

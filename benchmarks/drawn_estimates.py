@@ -17,6 +17,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -118,23 +119,35 @@ def told(name: str, rows: Sequence[accuracy.Row]) -> str:
 
 def main() -> None:
     """Draw and time, or judge."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0], prog="python -m benchmarks.drawn_estimates")
-    parser.add_argument("names", nargs="*", metavar="DRAW", help="which of benchmarks/drawn, as BOARD_SEED; all if none is named")
-    parser.add_argument("--draw", type=int, metavar="SEED", help="draw with this seed and time on this machine's GPU")
+    parser = options(__doc__, "benchmarks.drawn_estimates", "benchmarks/drawn")
     parser.add_argument("--seconds", type=int, metavar="SEED", help="time estimates of the ladder's steps and of configurations drawn with this seed, at 8192 cubed")
     asked = parser.parse_args()
     if asked.seconds is not None:
         seconds(asked.seconds, 30)
         return
-    if asked.draw is not None:
-        path = FOLDER / f"{boards.default()}_{asked.draw}.json"
-        write(path, timed(asked.draw))
-        print(path)
+    draw_or_judge(parser, asked, FOLDER, timed, estimated)
+
+
+def options(doc: str | None, module: str, folder: str) -> argparse.ArgumentParser:
+    """What all draws are asked for."""
+    parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0], prog=f"python -m {module}")
+    parser.add_argument("names", nargs="*", metavar="DRAW", help=f"which of {folder}, as BOARD_SEED; all if none is named")
+    parser.add_argument("--draw", type=int, metavar="SEED", help="draw with this seed and time on this machine's GPU")
+    return parser
+
+
+def draw_or_judge(parser: argparse.ArgumentParser, asked: argparse.Namespace, folder: Path, time_all: Callable[[int], Sequence[dict[str, Any]]],
+                  estimate: Callable[[dict[str, Any], boards.Board], accuracy.Row | None]) -> None:
+    """What `options` asked for: rows of a seed, timed and stored in a folder, or those of its draws judged."""
+    if asked.draw is None:
+        judge(parser, folder, asked.names, estimate)
         return
-    judge(parser, FOLDER, asked.names, estimated)
+    path = folder / f"{boards.default()}_{asked.draw}.json"
+    write(path, time_all(asked.draw))
+    print(path)
 
 
-def judge(parser: argparse.ArgumentParser, folder: Path, names: Sequence[str], estimate: Callable[[dict[str, object], boards.Board], accuracy.Row | None]) -> None:
+def judge(parser: argparse.ArgumentParser, folder: Path, names: Sequence[str], estimate: Callable[[dict[str, Any], boards.Board], accuracy.Row | None]) -> None:
     """Print the errors of these draws of a folder, of all if none is named."""
     for path in [folder / f"{name}.json" for name in names] or sorted(folder.glob("*.json")):
         if not path.is_file():

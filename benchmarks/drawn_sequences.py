@@ -8,7 +8,6 @@ One to nine sequences of 1 to 3499 tokens, heads of 64, 128 or 256, four to sixt
 """
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +19,7 @@ from hopperlab.measure.launches.launch import Launch
 from hopperlab.runtime.errors import LaunchError
 
 from .drawn_estimates import FOLDER as PRODUCTS
-from .drawn_estimates import ROUNDS, judge, write
+from .drawn_estimates import ROUNDS, draw_or_judge, options
 
 FOLDER, COUNT = PRODUCTS / "sequences", 28
 
@@ -75,16 +74,8 @@ def estimated(row: dict[str, Any], board: boards.Board) -> accuracy.Row | None:
 
 def main() -> None:
     """Draw and time, or judge."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0], prog="python -m benchmarks.drawn_sequences")
-    parser.add_argument("names", nargs="*", metavar="DRAW", help="which of benchmarks/drawn/sequences, as BOARD_SEED; all if none is named")
-    parser.add_argument("--draw", type=int, metavar="SEED", help="draw with this seed and time on this machine's GPU")
-    asked = parser.parse_args()
-    if asked.draw is not None:
-        path = FOLDER / f"{boards.default()}_{asked.draw}.json"
-        write(path, timed(asked.draw))
-        print(path)
-        return
-    judge(parser, FOLDER, asked.names, estimated)
+    parser = options(__doc__, "benchmarks.drawn_sequences", "benchmarks/drawn/sequences")
+    draw_or_judge(parser, parser.parse_args(), FOLDER, timed, estimated)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ NAMES = {HAS_Q: "q", HAS_K: "keys", TURN: "turn", SCORED: "scores", WORKED: "sof
 KIND = 16                                                    # a mark: the clock in 32 bits, then blocks of the tile and what it marks
 DECLARED = f"""
 __device__ uint2 mark_cycles[{CTAS} * 4 * {MOST}];
-#define MARK_OF(what, blocks) do {{ if (mark_here && marked < {MOST}) mark_at[marked++] = make_uint2(clock(), blocks * {KIND} + what); }} while (0)
+#define MARK_OF(what, blocks) do {{ if (mark_here && marked < {MOST}) mark_at[marked++] = make_uint2(clock(), (blocks) * {KIND} + (what)); }} while (0)
 #define MARK(what) MARK_OF(what, 0)
 """
 BEGUN = rf"""int marked = 0, mark_here = threadIdx.x % 128 == 0;

@@ -63,7 +63,7 @@ extern "C" __global__ void waits(long long* out, float* results) {
     } else if (warp) {
         long long start = clock_cycles();
         #pragma unroll 1
-        for (int turn = 0; turn < TURNS; turn++) { TURN asm volatile("" : "+r"(turn)); }
+        for (int turn = 0; turn < TURNS; turn++) { BODY }
         out[warp] = clock_cycles() - start;
         __syncwarp();
         done[warp] = 1;
@@ -80,8 +80,7 @@ def measured(backend: str = "gpu", turns: int = TURNS) -> dict[str, tuple[float,
         import cupy as xp
     found = {}
     for name, text in TURN.items():
-        code = SOURCE.replace("{ TURN asm", "{ " + text + " asm")
-        kernel = hl.RawModule(code=code, options=(f"-DTURNS={turns}",), backend=backend).get_function("waits")
+        kernel = hl.RawModule(code=SOURCE.replace("BODY", text), options=(f"-DTURNS={turns}",), backend=backend).get_function("waits")
         cycles = []
         for beside in (0, 256):
             out, results = xp.zeros(WARPS, xp.int64), xp.zeros(512, xp.float32)
