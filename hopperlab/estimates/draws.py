@@ -191,16 +191,16 @@ def makespan(known: Lengths, places: int, at_once: int, first: float, step: floa
     `at_once` CTAs at a time; between: from the end of a CTA to the next one's first instruction; less: cycles that the longest tiles take less."""
     free = [0.0] * min(len(known.first), places * at_once)
     heapq.heapify(free)
-    for number, (length, longest) in enumerate(zip(known.first, longest_of(known.first), strict=True)):
+    for number, (length, longest) in enumerate(zip(known.first, longest_of(known.first, float(known.drawn.max(initial=0.0))), strict=True)):
         heapq.heapreplace(free, free[0] + first + step * length - less * longest + (between if number >= len(free) else 0.0))
     for length, longest in zip(known.drawn, longest_of(known.drawn), strict=True):
         heapq.heapreplace(free, free[0] + first + step * length - less * longest)
     return max(free)
 
 
-def longest_of(lengths: NDArray[Any]) -> NDArray[Any]:
-    """Which of them are the longest."""
-    return lengths >= SAME * lengths.max() if len(lengths) else np.zeros(0, bool)
+def longest_of(lengths: NDArray[Any], least: float = 0.0) -> NDArray[Any]:
+    """Which of them are the longest, and as long as `least`."""
+    return lengths >= SAME * max(float(lengths.max(initial=0.0)), least)
 
 
 def fitted(seen: Sequence[float], times: Sequence[float], longest: float) -> tuple[float, float, float]:

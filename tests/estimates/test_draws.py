@@ -95,6 +95,8 @@ def test_the_longest_tiles_may_have_less_to_do():
     assert draws.fitted([5, 5], [8, 8], 5)[2] == 0, "nothing to compare it with"
     known = draws.Lengths(np.array([5.0, 1.0]), np.array([1.0, 1.0, 1.0, 1.0, 4.0]))
     assert draws.makespan(known, 1, 1, 0.0, 1.0, 0.0, 2.0) == 14 - 2 * 2, "the longest first one and the longest drawn one"
+    known = draws.Lengths(np.array([3.0, 3.0]), known.drawn)
+    assert draws.makespan(known, 1, 1, 0.0, 1.0, 0.0, 2.0) == 14 - 2, "no first one is as long as that"
 
 
 def test_the_longest_is_sampled_unless_it_is_far_longer():

@@ -206,7 +206,7 @@ def test_warps_that_move_data_look_longer_at_a_phase_that_is_over():
 
 
 def test_ctas_of_an_sm_that_draw_tiles_are_apart(monkeypatch):
-    """Else all have their longest tile at once. A tile's time does not count it."""
+    """Else all have their longest tile at once."""
     began = []
     monkeypatch.setattr(sm.Simulation, "start", lambda self, actors, copy, slot, one, at, cluster: began.append(at))
     machine = SimpleNamespace(barriers=SimpleNamespace(capacity=8), warps=4, translation=SimpleNamespace(ops=[]))
@@ -215,6 +215,22 @@ def test_ctas_of_an_sm_that_draw_tiles_are_apart(monkeypatch):
         chip._run(sample_, [], H100, sm.Memory(1e9, 1.0, 1.0, dram=1.0), 3)
     start, apart = H100.number("start_cycles"), H100.number("staggered")
     assert began == [start] * 3 + [start, start + apart, start + 2 * apart] and apart > 0
+
+
+def test_tiles_that_are_drawn_add_up_by_what_those_sampled_say():
+    """Whenever a sampled CTA began; the longest tiles as long as the one that was seen."""
+    start, lengths = H100.number("start_cycles"), draws.Lengths(np.full(132, 4.0), np.tile([2.0, 3.0, 5.0, 4.0], 33))
+    whole = []
+    for longest in (5000.0, 3000.0):
+        for apart in (0.0, 700.0):
+            marks, at = {}, (0.0, apart)
+            for copy, began in enumerate(at):
+                ends = np.cumsum([start + began + 4500.0, 2000.0, 3000.0, longest])        # what comes before the second tile, and tiles of 2, 3 and 5
+                marks[copy, 0, 4] = ends.tolist()
+            run = SimpleNamespace(tile_marks=marks, starts={copy: start + began for copy, began in enumerate(at)}, cta_ends={})
+            whole.append(chip._drawn(run, SimpleNamespace(seen=(4.0, 2.0, 3.0, 5.0, 4.0), resident=1), lengths, H100))
+    begun = start + 4500 - 4000
+    assert whole == pytest.approx([begun + 4000 + 5000] * 2 + [begun + 4000 + 4000] * 2), "the last ones to end: tiles of 4 and 5, or, where these take 3000, of 4 and 4"
 
 
 def test_ctas_that_share_an_sm_begin_at_once():
