@@ -145,7 +145,7 @@ def test_all_configurations_of_attention_that_fit_may_be_drawn():
 
 
 def test_a_draw_of_attention_that_is_not_there_is_an_error(monkeypatch, capsys):
-    monkeypatch.setattr(attention.argparse.ArgumentParser, "parse_args", lambda self: SimpleNamespace(names=["h100_1"], draw=None))
+    monkeypatch.setattr("sys.argv", ["drawn_attention", "h100_1"])
     with pytest.raises(SystemExit):
         attention.main()
     assert "no draw 'h100_1': there are h100_2026112801" in capsys.readouterr().err
