@@ -144,7 +144,7 @@ _FITTED = {
     "meets": (0.3, "share", "fitted: of what others would hold it up at its scheduler and the unit for exponentials, what a warp meets that multiplies and takes turns"),
     "split_met": (2.6, "times", "fitted on 18 draws of attention/forward.cu: by how much a softmax meets others the longer whose maxima are in several chains"),
     "wgmma_anew": (16, "cycles", "fitted: of the tensor core, before products of a warpgroup that has waited for all it had and worked on their sums"),
-    "wgmma_ahead": (358, "cycles", "fitted: products that a warpgroup has under way before the next is handed over"),
+    "wgmma_ahead": (7, "products", "benchmarks/wgmma_ahead.py on an H200: of all warpgroups, under way when one goes on from handing over another"),
     "power_wgmma": (1.12, "", POWER),
     "power_mma": (1.3, "", "fitted, coarsely, on gemm, stages and the ladder at 4096 cubed: products by mma.sync are 2 per cent too slow on average"),
     "power_issue": (0.57, "", POWER),

@@ -36,7 +36,7 @@ ROWS, MANY = 2, 80   # of a product that a thread has; maxima of a block, of mor
 class Actor:
     """Warps that go together. slot: of their CTA among the sampled ones; first, warps: which of it; steps: entries of trace.py and COMPUTE, each with its warps last;
     multiplies: by wgmma; turns: in turn with other warpgroups; followed: steps that are products behind which, without turns, others follow at once;
-    split: rests while each of its products runs, and others multiply as well, and takes maxima in several chains (`_split`); output: what cut.py makes of them."""
+    split: takes maxima in several chains (`_split`) while others do, too; output: what cut.py makes of them."""
 
     slot: int
     first: int
@@ -72,13 +72,14 @@ def programs(sample: Sample, board: Board) -> list[Actor]:
     if sum(actor.multiplies for actor in actors) <= len(sample.ctas):
         return actors
     split = any(_split(sample.machine.body[start:end]) for start, end in sample.machine.translation.spans)
-    return [_beside_others(actor, split) if actor.multiplies else actor for actor in actors]
+    alternate = sum(actor.multiplies for actor in actors) == 2 * len(sample.ctas)
+    return [_beside_others(actor, split, alternate) if actor.multiplies else actor for actor in actors]
 
 
-def _beside_others(actor: Actor, split: bool) -> Actor:
-    """One of several actors that multiply. split: whether they take maxima in several chains."""
-    followed = _followed(actor.steps)
-    return replace(actor, followed=frozenset[int]() if actor.turns else followed, split=split and not followed)
+def _beside_others(actor: Actor, split: bool, alternate: bool) -> Actor:
+    """One of several actors that multiply. split: whether they take maxima in several chains; alternate: whether there are two of them, of which one multiplies
+    while the other takes maxima, if they take turns."""
+    return replace(actor, followed=frozenset[int]() if actor.turns else _followed(actor.steps), split=split and not (actor.turns and alternate))
 
 
 def _split(block: Sequence[Instr]) -> bool:

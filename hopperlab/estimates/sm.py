@@ -210,7 +210,7 @@ class Simulation:
         end = sm.multiply(start, cycles, runner.who)
         runner.open["wgmma"] = end + self.numbers["wgmma_drain"]
         runner.handed = start + self.numbers["wgmma_issue"]                 # until then it computes what describes the next one's operands
-        runner.at = max(start + self.numbers["wgmma_handed"], end - self.numbers["wgmma_ahead"])
+        runner.at = max(start + self.numbers["wgmma_handed"], sm.taken(end, int(self.numbers["wgmma_ahead"])))
         sm.holder = runner if self._goes_on(runner) else None
         while sm.holder is None and sm.held:
             other = sm.held.pop(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -205,6 +206,7 @@ class Multiprocessor:
         self.tensor, self.port, self.engine, self.l2, self.dram, self.stores, self.lanes = (Unit() for _ in range(7))
         self.holder: Any = None          # who hands over products one after the other, and who waits for that
         self.held: list[Any] = []
+        self.under_way = deque[float]()  # when the products handed over last are done
         self.at_once = 0.0
         self.loaded = self.pushed = self.arrived = 0.0
         self.ahead = 0.0                 # cycles between k-blocks' loads and the end of the first wait for them, in all
@@ -215,6 +217,11 @@ class Multiprocessor:
         self.lately.move(at)
         self.products.used(cycles, warp)
         return self.tensor.serve(at, cycles)
+
+    def taken(self, end: float, most: int) -> float:
+        """When the tensor cores take a product that will be done at `end`: at most so many before it, of all warpgroups, are under way then."""
+        self.under_way.append(end)
+        return self.under_way.popleft() if len(self.under_way) > most else 0.0
 
     def fed(self, at: float, times: float, most: float) -> float:
         """How many times as long a product takes because copies write into shared memory: `times`, where `most` bytes a cycle arrive or more."""
