@@ -331,11 +331,13 @@ def test_a_sequences_last_tile_in_a_sample_makes_no_more_tiles():
     assert estimating.of_sample(found, "attention", H200).us == pytest.approx(1028, rel=0.08), "which were measured"
 
 
-@pytest.mark.parametrize("bn, chains, overlap, consumers, split", [
-    (192, 2, 0, 2, True), (192, 1, 0, 2, False), (128, 2, 0, 2, False), (192, 2, 1, 2, False), (192, 2, 0, 1, False)])
-def test_maxima_in_several_chains_of_a_long_block_hold_others_up(bn, chains, overlap, consumers, split):
+@pytest.mark.parametrize("bn, chains, overlap, consumers, turns, split", [
+    (192, 2, 0, 2, 0, True), (192, 1, 0, 2, 0, False), (128, 2, 0, 2, 0, False), (192, 2, 1, 2, 0, True), (192, 2, 0, 1, 0, False),
+    (192, 2, 0, 2, 1, False), (192, 2, 1, 2, 1, False), (192, 2, 0, 3, 1, True)])
+def test_maxima_in_several_chains_of_a_long_block_hold_others_up(bn, chains, overlap, consumers, turns, split):
+    """Unless two warpgroups take turns: then one takes maxima while the other multiplies."""
     (q, k, v), o, lse, starts = operands(np.uint16, 768, d=64)
-    choice = attention.Forward(bn=bn, consumers=consumers, overlap=overlap, turns=0, chains=chains)
+    choice = attention.Forward(bn=bn, consumers=consumers, overlap=overlap, turns=turns, chains=chains)
     found = sampled(attention.forward(q, k, v, o, lse, starts, starts, choice=choice, backend="emulator"))
     actors = programs.programs(found, H200)
     assert {actor.split for actor in actors if actor.multiplies} == {split} and not any(actor.split for actor in actors if not actor.multiplies)

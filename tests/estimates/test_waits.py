@@ -18,11 +18,11 @@ def memory(**more):
     return sm.Memory(**{"l2": 1e6, "store": 1.0, "lane_store": 1.0, "dram": 1e6, **more})
 
 
-def end(steps, where, board=H100, slots=1, warps=4):
-    """Cycles until actors that do the same, one in each CTA of a cluster, have ended."""
-    found = sm.Simulation(board, where, {}, 8, warps, lambda index: SimpleNamespace(info=SimpleNamespace(n=256, rs=False)))
+def end(steps, where, board=H100, slots=1, warps=4, n=256, groups=1):
+    """Cycles until actors that do the same, so many in each CTA of a cluster, have ended. n: columns of a product."""
+    found = sm.Simulation(board, where, {}, 8, warps, lambda index: SimpleNamespace(info=SimpleNamespace(n=n, rs=False)))
     for slot in range(slots):
-        found.start([Actor(slot, 0, warps, steps)], 0, slot, sm_units.Multiprocessor(), 0.0, slots)
+        found.start([Actor(slot, warps * group, warps, steps) for group in range(groups)], 0, slot, sm_units.Multiprocessor(), 0.0, slots)
     found.run()
     return max([*found.cta_ends.values(), *(at for at, _ in found.load_ends)])
 
@@ -42,6 +42,19 @@ def test_memory_is_fewer_cycles_away_where_sms_slow_down():
     fast, slow = (end(load(False), memory(cold=1e9, pace=pace)) for pace in (1.0, 0.8))
     assert fast - slow == pytest.approx(0.2 * (H100.number("tma_latency_memory") - H100.number("tma_latency_l2")))
     assert end(load(False), memory(pace=0.8)) == end(load(False), memory())
+
+
+@pytest.mark.parametrize("n, cycles", [(64, 592), (128, 1136), (176, 1544), (256, 2224)])
+def test_products_are_handed_over_as_far_ahead_as_was_measured(n, cycles):
+    """Of 24, until the last one is (benchmarks/wgmma_ahead.py, with some 48 until the first one is under way)."""
+    assert end([(T.WGMMA, 0, 4)] * 24, memory(), n=n) == pytest.approx(cycles - 48, abs=45)
+
+
+def test_warpgroups_share_the_products_that_are_under_way():
+    sm_of_two = sm_units.Multiprocessor()
+    assert [sm_of_two.taken(at, 7) for at in range(100, 110)] == [0.0] * 7 + [100, 101, 102]
+    alone, both = (end([(T.WGMMA, 0, 4)] * 24, memory(), groups=groups) for groups in (1, 2))
+    assert both - 2 * 128 * 24 == pytest.approx(alone - 128 * 24, abs=20), "as far ahead of all that two do as of what one does"
 
 
 def test_bulk_loads_and_boxes_are_told_apart_in_a_sample():

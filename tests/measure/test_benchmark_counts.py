@@ -3,6 +3,7 @@
 import sys
 import types
 
+import numpy as np
 import pytest
 
 from hopperlab.measure.profile import ncu
@@ -70,6 +71,14 @@ def test_every_kind_of_wait_is_timed():
     waits = pytest.importorskip("benchmarks.waits", reason="a checkout of the repository has it, an installed package not")
     found = waits.measured("emulator", turns=2)
     assert found.keys() == waits.TURN.keys() and all(alone > 0 and beside > 0 for alone, beside in found.values())
+
+
+@pytest.mark.parametrize("registers", [False, True])
+def test_the_clock_is_read_behind_every_product(registers):
+    """In the emulator, whose cycles are steps."""
+    ahead = pytest.importorskip("benchmarks.wgmma_ahead", reason="a checkout of the repository has it, an installed package not")
+    found = ahead.measured(64, 2, registers, "emulator")
+    assert found.shape == (2, ahead.COUNT + 2) and found.min() == 0 and (np.diff(found) > 0).all()
 
 
 def test_every_instruction_is_timed_alone_and_beside_products():
