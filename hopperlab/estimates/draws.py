@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..emulator.machine.cohort import Cohort
 
 MOST_WORK = 100_000_000      # of a run of the drawing warps (emulator/observe/work.py)
-SPREAD = (0.5, 0.2, 0.7, 1.0, 0.35)     # of tiles by length: those that a sampled CTA is given, the longest among them,
+SPREAD = (0.5, 0.2, 0.7, 1.0, 0.35)     # of tiles by length: those that a sampled CTA is given, the longest last of those that are measured,
 LONG = 2.5                   # unless that is so many times as long as the middle one: then the one that nine of ten do not exceed
 SAME = 0.995                 # times as long as the longest, from which on a tile is one of the longest,
 LESS = 0.05                  # which take less than their length says, if by so great a part of it
