@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention over packed sequences of unequal lengths, drawn, in the configuration that is chosen: timed on a GPU, and what estimates are off (docs/estimates.md, Errors).
+"""Attention over packed sequences, of unequal lengths or all of one, in the configuration that is chosen: drawn, timed on a GPU, and what estimates are off
+(docs/estimates.md, Errors).
 
     python -m benchmarks.drawn_sequences                      judge the draws in benchmarks/drawn/sequences: two minutes, no GPU
     python -m benchmarks.drawn_sequences --draw SEED          draw 28, time them on this machine's Hopper GPU and store them there, half a minute
+    python -m benchmarks.drawn_sequences --alike ...          the same of sequences that are as long as each other: 70 launches of any size (drawn/sequences_alike)
 
 One to nine sequences of 1 to 3499 tokens, heads of 64, 128 or 256, four to sixteen of them, three of four causal, in bf16 or e4m3.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from .drawn_estimates import FOLDER as PRODUCTS
 from .drawn_estimates import ROUNDS, draw_or_judge, options
 
 FOLDER, COUNT = PRODUCTS / "sequences", 28
+ALIKE, MANY, TOKENS, NUMBERS = PRODUCTS / "sequences_alike", 70, 40_000, 2 ** 27      # tokens, and numbers of each operand, of a launch at most
 
 
 def drawn(seed: int) -> Iterator[dict[str, Any]]:
@@ -31,6 +34,18 @@ def drawn(seed: int) -> Iterator[dict[str, Any]]:
         lengths = rng.integers(1, 3500, int(rng.integers(1, 10))).tolist()
         yield {"lengths": lengths, "d": int(rng.choice((64, 128, 256))), "heads": int(rng.choice((4, 8, 16))), "causal": bool(rng.integers(4)),
                "type": ("bf16", "e4m3")[int(rng.integers(2))]}
+
+
+def alike(seed: int) -> Iterator[dict[str, Any]]:
+    """The same of one to sixteen sequences of one length, half of them powers of two, of two to 32 heads: also launches of fewer CTAs than there are SMs."""
+    rng, count = np.random.default_rng(seed), 0
+    while count < MANY:
+        many = int(rng.choice((1, 1, 2, 2, 4, 8, 16)))
+        length = int(rng.choice((256, 512, 1024, 2048, 4096, 8192))) if rng.integers(2) else int(rng.integers(200, 9000))
+        heads, d = int(rng.choice((2, 4, 8, 12, 16, 24, 32))), int(rng.choice((64, 128, 256)))
+        if many * length <= TOKENS and many * length * heads * d <= NUMBERS:
+            count += 1
+            yield {"lengths": [length] * many, "d": d, "heads": heads, "causal": bool(rng.integers(2)), "type": ("bf16", "e4m3")[int(rng.integers(2))]}
 
 
 def launched(row: dict[str, Any]) -> Launch:
@@ -43,14 +58,14 @@ def launched(row: dict[str, Any]) -> Launch:
     return attention_fp8.forward_fp8(q, k, v, o, lse, ones, ones, ones, starts, starts, row["causal"], backend="emulator")
 
 
-def timed(seed: int) -> list[dict[str, Any]]:
-    """The rows of a draw on this machine's GPU, the L2 cold."""
+def timed(drawn_rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with their times on this machine's GPU, the L2 cold."""
     from hopperlab.measure.machine.timing import interleaved
     from hopperlab.measure.suites import attention as suite
     from hopperlab.measure.suites import attention_fp8 as suite_fp8
 
     rows = []
-    for row in drawn(seed):
+    for row in drawn_rows:
         given = (suite if row["type"] == "bf16" else suite_fp8).operands(row["lengths"], row["lengths"], row["heads"], row["heads"], row["d"])
         if row["type"] == "bf16":
             launch = attention.forward(*(given[name] for name in ("q", "k", "v", "o", "lse", "q_starts", "k_starts")), row["causal"])
@@ -75,7 +90,10 @@ def estimated(row: dict[str, Any], board: boards.Board) -> accuracy.Row | None:
 def main() -> None:
     """Draw and time, or judge."""
     parser = options(__doc__, "benchmarks.drawn_sequences", "benchmarks/drawn/sequences")
-    draw_or_judge(parser, parser.parse_args(), FOLDER, timed, estimated)
+    parser.add_argument("--alike", action="store_true", help="sequences that are as long as each other")
+    asked = parser.parse_args()
+    rows, folder = (alike, ALIKE) if asked.alike else (drawn, FOLDER)
+    draw_or_judge(parser, asked, folder, lambda seed: timed(rows(seed)), estimated)
 
 
 if __name__ == "__main__":

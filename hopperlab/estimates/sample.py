@@ -40,6 +40,7 @@ MIXED = 12                   # clusters of a sample of CTAs that differ
 DEALT = 4                    # tiles, or parts of them, that are seen where tiles are shared along k,
 MOST_DEALT = 20_000          # and blocks that warps run there, at least
 DRAWN = 5                    # tiles that a sampled CTA draws, where tiles differ in length
+SPREAD_OVER = 10             # CTAs of a launch of attention that are looked at for the one that does most
 EMPTY = 1.25                 # times as long as the shortest tile, up to which tiles may hold nothing: there is less to do than for one block
 MOST_WORK = 60_000_000       # of a sample: a warp instruction is 1, a memory access 32 (emulator/observe/work.py)
 
@@ -195,7 +196,7 @@ def typical(launch: Plan) -> Sample:
             return replace(first, done=done)
         first = run(launch, alone=True)
     if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
-        return fuller(first, run(launch, middle, alone=True)) if "ex2" in ops and not first.whole and clusters > 1 else first
+        return fullest(launch, first, clusters, middle[0]) if "ex2" in ops and clusters > 1 else first
     if alike(launch, first, three, branching.counted(launch, three) if often is None else often):
         return first
     return run(launch, np.random.default_rng(1).permutation(clusters)[:MIXED].tolist(), most=MOST_ENTRIES * FURTHEST)
@@ -213,10 +214,20 @@ def shared_along_k(launch: Plan, clusters: int) -> Sample | None:
     return found
 
 
-def fuller(first: Sample, other: Sample) -> Sample:
-    """Of two samples of attention the one whose tiles hold more: those of the other are at the ends of sequences, and take as long."""
-    each = [sum(nbytes for nbytes, _ in found.trace.written.values()) / max(1, sum(found.trace.tiles.values())) for found in (first, other)]
-    return first if each[0] >= each[1] else other
+def fullest(launch: Plan, first: Sample, clusters: int, middle: int) -> Sample:
+    """Of attention a cluster that does not have less to do than most: tiles at the ends of sequences hold fewer rows, maybe none of some warpgroups. Where all run at
+    once it is looked for among those that come to most branches, too: they may be dealt more tiles than others."""
+    others = [middle]
+    if first.whole:
+        some = [int((k + 0.5) / SPREAD_OVER * clusters) for k in range(SPREAD_OVER)]
+        often = branching.counted(launch, some)
+        others += [] if often is None else [some[int(often.reshape(len(some), -1).sum(axis=1).argmax())]]
+    return max([first, *(run(launch, (number,), alone=True) for number in dict.fromkeys(others) if number)], key=full)
+
+
+def full(found: Sample) -> float:
+    """Bytes that it writes: in all, or a tile where it was cut."""
+    return sum(nbytes for nbytes, _ in found.trace.written.values()) / (1 if found.whole else max(1, sum(found.trace.tiles.values())))
 
 
 def alike(launch: Plan, first: Sample, clusters: Sequence[int], often: NDArray[Any] | None) -> bool:
@@ -235,13 +246,23 @@ def drawn(launch: Plan) -> Sample | None:
     known = lengths(launch) if launch.geometry.cluster_ctas == 1 and launch.geometry.ctas > 1 else None
     if known is None or not known.differ and not len(known.drawn):
         return None
-    if not known.differ:                        # numbers from all over: every 132nd one may always be the same tile of a head
-        return replace(run(launch, (launch.geometry.ctas // 2,), draws=known.even()), tiles=len(known.all) / launch.geometry.ctas)
+    if not known.differ:
+        return of_like(launch, known)
     if len(known.drawn):
         found = of_lengths(launch, known)
         return found if written(found) >= DRAWN else of_lengths(launch, known, EMPTY)
     some = np.random.default_rng(1).permutation(launch.geometry.ctas)[:MIXED]
     return replace(run(launch, some.tolist(), MOST_ENTRIES * FURTHEST), lengths=known, seen=tuple(known.first[some]))
+
+
+def of_like(launch: Plan, known: Lengths) -> Sample:
+    """A sample of a CTA that draws tiles as long as each other: numbers from all over, since every 132nd one may always be the same tile of a head. Where it draws few
+    and some warpgroup has no rows of one, another CTA if that has more to do."""
+    ctas, numbers = launch.geometry.ctas, known.even()
+    found = run(launch, (ctas // 2,), draws=numbers)
+    if found.whole and len(set(found.trace.tiles.values())) > 1:
+        found = max(found, run(launch, (int(GOLDEN * ctas),), draws=numbers), key=full)
+    return replace(found, tiles=len(known.all) / ctas)
 
 
 def of_lengths(launch: Plan, known: Lengths, least: float = 0.0) -> Sample:

@@ -320,6 +320,16 @@ def test_a_tile_at_a_sequences_end_is_a_tile(length):
     assert chip.simulate(found, H100).cycles == pytest.approx(912_000, rel=0.1), "which were measured of 2039"
 
 
+@pytest.mark.parametrize("lengths, heads, d, us", [
+    ([7711], 2, 64, 92.7), ([3093], 2, 64, 42.0), ([7699], 4, 64, 184.3), ([4096] * 4, 2, 64, 99.6), ([1283] * 2, 4, 128, 25.6)])
+def test_where_all_ctas_run_at_once_one_with_a_whole_tile_is_sampled(lengths, heads, d, us):
+    """In tiles at the ends of these sequences one warpgroup has rows, alone: the first CTA, or the one in the middle, has such a tile. Dealt, drawn, and in clusters."""
+    starts = np.cumsum([0, *lengths]).astype(np.int32)
+    q, k, v, o = (np.zeros((int(starts[-1]), heads, d), np.uint16) for _ in range(4))
+    launch = attention.forward(q, k, v, o, np.zeros((heads, int(starts[-1])), np.float32), starts, starts, backend="emulator")
+    assert estimating.estimate_launch(launch, board="h200").us == pytest.approx(us, rel=0.12), "which were measured"
+
+
 def test_a_sequences_last_tile_in_a_sample_makes_no_more_tiles():
     """Fifty-three tiles a head, the last one of 89 rows, which take as long as others: seven rounds of CTAs, not eight by the bytes of those seen."""
     starts = np.arange(3, dtype=np.int32) * 6745

@@ -128,11 +128,12 @@ def test_estimates_of_a_draw_of_attention_are_near(path):
     assert found.family == "attention" and abs(found.error) < 0.13, found
 
 
-@pytest.mark.parametrize("path", sorted((drawn.FOLDER / "sequences").glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [pytest.param(path, id=f"{folder}-{path.stem}") for folder in ("sequences", "sequences_alike")
+                                  for path in sorted((drawn.FOLDER / folder).glob("*.json"))])
 def test_a_stored_draw_of_sequences_is_what_its_seed_gives(path):
     sequences = pytest.importorskip("benchmarks.drawn_sequences")
-    rows = json.loads(path.read_text())["rows"]
-    assert [{name: what for name, what in row.items() if name != "us"} for row in rows] == list(sequences.drawn(int(path.stem.partition("_")[2])))
+    rows, generate = json.loads(path.read_text())["rows"], sequences.alike if path.parent == sequences.ALIKE else sequences.drawn
+    assert [{name: what for name, what in row.items() if name != "us"} for row in rows] == list(generate(int(path.stem.partition("_")[2])))
     row = min(rows, key=lambda row: abs(row["us"] - 100))
     assert abs(sequences.estimated(row, boards.board(path.stem.partition("_")[0])).error) < 0.19, "at most 18.3 per cent of all of them (docs/estimates.md)"
 
