@@ -222,7 +222,11 @@ def fullest(launch: Plan, first: Sample, clusters: int, middle: int) -> Sample:
         some = [int((k + 0.5) / SPREAD_OVER * clusters) for k in range(SPREAD_OVER)]
         often = branching.counted(launch, some)
         others += [] if often is None else [some[int(often.reshape(len(some), -1).sum(axis=1).argmax())]]
-    return max([first, *(run(launch, (number,), alone=True) for number in dict.fromkeys(others) if number)], key=full)
+    found = [first]
+    for number in dict.fromkeys(others):
+        with contextlib.suppress(Awaited):                   # the first one waits for nobody
+            found += [run(launch, (number,), alone=True)] if number else []
+    return max(found, key=full)
 
 
 def full(found: Sample) -> float:

@@ -275,3 +275,15 @@ def test_what_is_read_again_and_again_has_no_estimate_where_the_sample_is_cut():
     launch = micro.multicast(np.zeros((64 * 4, 64), np.uint16), 1, False, 4, passes=100000, backend="emulator")
     with pytest.raises(hl.LaunchError, match="no estimate: what it moves is moved again and again"):
         estimate_launch(launch)
+
+
+def test_a_kernel_of_exponentials_of_which_other_ctas_wait_for_the_first_has_an_estimate():
+    """Another CTA is looked at for one that does more; one that waits is passed over."""
+    source = r"""
+extern "C" __global__ void flagged(volatile int* flag, float* out) {
+    if (blockIdx.x == 0) { __threadfence(); flag[0] = 1; }
+    else while (flag[0] == 0) {}
+    out[blockIdx.x * blockDim.x + threadIdx.x] = exp2f(threadIdx.x * 0.5f);
+}"""
+    kernel = hl.RawModule(code=source, backend="emulator").get_function("flagged")
+    assert hl.estimate(kernel, (8,), (32,), (np.zeros(1, np.int32), np.zeros(256, np.float32))).us > 0
