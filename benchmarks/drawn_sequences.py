@@ -90,7 +90,7 @@ def estimated(row: dict[str, Any], board: boards.Board) -> accuracy.Row | None:
 def main() -> None:
     """Draw and time, or judge."""
     parser = options(__doc__, "benchmarks.drawn_sequences", "benchmarks/drawn/sequences")
-    parser.add_argument("--alike", action="store_true", help="sequences that are as long as each other")
+    parser.add_argument("--alike", action="store_true", help="sequences that are as long as each other: benchmarks/drawn/sequences_alike")
     asked = parser.parse_args()
     rows, folder = (alike, ALIKE) if asked.alike else (drawn, FOLDER)
     draw_or_judge(parser, asked, folder, lambda seed: timed(rows(seed)), estimated)

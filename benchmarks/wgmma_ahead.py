@@ -5,14 +5,14 @@ estimates/boards.py: wgmma_ahead). Needs a Hopper GPU with CuPy, seconds.
     python -m benchmarks.wgmma_ahead
 
 On an H200, of 24 products of m64nNk16 handed over one after the other by each warpgroup, the left operand in shared memory (SS) or in registers (RS): from when the
-last one is handed over until all are done, in cycles, and how many products that is the time of (two runs; of two warpgroups RS 433 and 499, 577 and 661).
+last one is handed over until all are done, in cycles, and how many products that is the time of. Three runs, alike to the cycle with one warpgroup:
 
            one warpgroup       two
-    n      SS       RS         SS       RS
-    64     244 7.6  244 7.6    231 7.2  226 7.1
-    128    468 7.3  468 7.3    423 6.6  433 6.8
-    176    636 7.2  636 7.2    567 6.4  577 6.6
-    256    916 7.2  916 7.2    807 6.3  929 7.3
+    n      SS       RS         SS                  RS
+    64     244 7.6  244 7.6    231 7.2             226 to 257 7.1 to 8.0
+    128    468 7.3  468 7.3    423 6.6             433 to 499 6.8 to 7.8
+    176    636 7.2  636 7.2    567 to 582 6.4, 6.6 577 to 661 6.6 to 7.5
+    256    916 7.2  916 7.2    807 to 929 6.3, 7.3 802 to 929 6.3 to 7.3
 
 With one warpgroup these are seven products and 20 cycles each time: a product is taken when the seventh before it is done. So what is under way is counted in products,
 not in cycles, and two warpgroups share the seven.

@@ -40,7 +40,7 @@ MIXED = 12                   # clusters of a sample of CTAs that differ
 DEALT = 4                    # tiles, or parts of them, that are seen where tiles are shared along k,
 MOST_DEALT = 20_000          # and blocks that warps run there, at least
 DRAWN = 5                    # tiles that a sampled CTA draws, where tiles differ in length
-SPREAD_OVER = 10             # CTAs of a launch of attention that are looked at for the one that does most
+CANDIDATES = 10              # CTAs of a launch of attention that are looked at for the one that does most
 EMPTY = 1.25                 # times as long as the shortest tile, up to which tiles may hold nothing: there is less to do than for one block
 MOST_WORK = 60_000_000       # of a sample: a warp instruction is 1, a memory access 32 (emulator/observe/work.py)
 
@@ -218,8 +218,9 @@ def fullest(launch: Plan, first: Sample, clusters: int, middle: int) -> Sample:
     """Of attention a cluster that does not have less to do than most: tiles at the ends of sequences hold fewer rows, maybe none of some warpgroups. Where all run at
     once it is looked for among those that come to most branches, too: they may be dealt more tiles than others."""
     others = [middle]
-    if first.whole:
-        some = [int((k + 0.5) / SPREAD_OVER * clusters) for k in range(SPREAD_OVER)]
+    if first.whole:                                          # a sequence's last tiles may come every so many clusters, and side by side
+        others += [(middle + 1) % clusters, clusters // 3]
+        some = [int((k + 0.5) / CANDIDATES * clusters) for k in range(CANDIDATES)]
         often = branching.counted(launch, some)
         others += [] if often is None else [some[int(often.reshape(len(some), -1).sum(axis=1).argmax())]]
     found = [first]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, chip, cut, draws, estimating, programs, sample, sm, sm_units, trace, trace as T, wave
+from hopperlab.estimates import boards, chip, draws, estimating, programs, sample, sm, sm_units, trace, trace as T, wave
 from hopperlab.estimates.costs import Cost, single
 from hopperlab.emulator.program import Program
 from hopperlab.measure.launches import attention, attention_fp8
@@ -318,27 +318,6 @@ def test_a_tile_at_a_sequences_end_is_a_tile(length):
     found = estimating.sampled(planned, "attention")
     assert found.tiles == 11 * 8 * 32 / 132
     assert chip.simulate(found, H100).cycles == pytest.approx(912_000, rel=0.1), "which were measured of 2039"
-
-
-@pytest.mark.parametrize("lengths, heads, d, us", [
-    ([7711], 2, 64, 92.7), ([3093], 2, 64, 42.0), ([7699], 4, 64, 184.3), ([4096] * 4, 2, 64, 99.6), ([1283] * 2, 4, 128, 25.6)])
-def test_where_all_ctas_run_at_once_one_with_a_whole_tile_is_sampled(lengths, heads, d, us):
-    """In tiles at the ends of these sequences one warpgroup has rows, alone: the first CTA, or the one in the middle, has such a tile. Dealt, drawn, and in clusters."""
-    starts = np.cumsum([0, *lengths]).astype(np.int32)
-    q, k, v, o = (np.zeros((int(starts[-1]), heads, d), np.uint16) for _ in range(4))
-    launch = attention.forward(q, k, v, o, np.zeros((heads, int(starts[-1])), np.float32), starts, starts, backend="emulator")
-    assert estimating.estimate_launch(launch, board="h200").us == pytest.approx(us, rel=0.12), "which were measured"
-
-
-def test_a_sequences_last_tile_in_a_sample_makes_no_more_tiles():
-    """Fifty-three tiles a head, the last one of 89 rows, which take as long as others: seven rounds of CTAs, not eight by the bytes of those seen."""
-    starts = np.arange(3, dtype=np.int32) * 6745
-    q, k, v, o = (np.zeros((2 * 6745, 8, 256), np.uint16) for _ in range(4))
-    choice = attention.Forward(bn=80, turns=0)
-    launch = attention.forward(q, k, v, o, np.zeros((8, 2 * 6745), np.float32), starts, starts, choice=choice, backend="emulator")
-    found = estimating.sampled(sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)[0], "attention")
-    assert found.tiles == 53 * 8 * 2 / 132 and cut.wanted(found, programs.programs(found, H200)) == 7
-    assert estimating.of_sample(found, "attention", H200).us == pytest.approx(1028, rel=0.08), "which were measured"
 
 
 @pytest.mark.parametrize("bn, chains, overlap, consumers, turns, split", [
