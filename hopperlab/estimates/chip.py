@@ -203,7 +203,7 @@ class Part:
                        dirty=moved.pushed / active, share=moved.share, rows=l2_share(board, active), steps=steps)
         if wave is None or not self.sample.apart:
             return replace(found, first=self.begun(wave, steps)) if wave else found
-        found = replace(found, store=number("store_apart"), stream=number("store_alone"))
+        found = replace(found, store=number("store_apart"), stream=number("store_alone"), lane_store=number("lane_store_bytes"))
         if self.sample.whole and self.sample.lengths is None:
             return found
         burst = number("memory_burst") if self.sample.lengths is not None and self.sample.lengths.differ else 0.0
@@ -321,12 +321,12 @@ def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each
     """CTAs (or clusters) one after the other on one place."""
     machine = sample.machine
     sim = Simulation(board, memory, sample.trace.counts, machine.barriers.capacity, machine.warps, machine.translation.ops.__getitem__)
-    sms = [Multiprocessor() for _ in range(sample.cluster)]
     different = len(sample.ctas) // sample.cluster
     most = 1 if sample.done < 1 else MOST_SIMULATED * (3 if different > 1 else 1)
-    left = min(each, most * sample.resident)
+    left, beside = min(each, most * sample.resident), 1
     if left < 2 and sample.lengths is not None and not len(sample.lengths.drawn):
-        left = different                                     # each tells how long a tile of its length takes
+        left = beside = different                            # each on an SM of its own, where it tells how long a tile of its length takes
+    sms = [Multiprocessor() for _ in range(sample.cluster * beside)]
     ends: list[float] = []
     started = 0
 
@@ -337,7 +337,7 @@ def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each
     def begin(at: float) -> None:
         nonlocal started
         for rank, slot in enumerate(slots(started)):
-            sim.start(actors, started, slot, sms[rank], at, sample.cluster)
+            sim.start(actors, started, slot, sms[started % beside * sample.cluster + rank], at, sample.cluster)
         started += 1
 
     def ended(key: tuple[int, int], at: float) -> None:
@@ -347,7 +347,7 @@ def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each
             if started < left:
                 begin(at + board.number("next_cta"))
     sim.on_end = ended
-    for place in range(min(left, sample.resident)):
+    for place in range(max(beside, min(left, sample.resident))):
         begin(board.number("start_cycles") + place * (board.number("staggered") if sample.lengths is not None and len(sample.lengths.drawn) else 0.0))
     sim.run()
     return sim, sms, sorted(ends)

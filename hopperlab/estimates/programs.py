@@ -36,7 +36,7 @@ ROWS, MANY = 2, 80   # of a product that a thread has; maxima of a block, of mor
 class Actor:
     """Warps that go together. slot: of their CTA among the sampled ones; first, warps: which of it; steps: entries of trace.py and COMPUTE, each with its warps last;
     multiplies: by wgmma; turns: in turn with other warpgroups; followed: steps that are products behind which, without turns, others follow at once;
-    split: takes maxima in several chains (`_split`) while others do, too; output: what cut.py makes of them."""
+    split: takes maxima in several chains (`_split`) while others do, too; beside: how many others of its CTA multiply as it does, all without turns; output: what cut.py makes of them."""
 
     slot: int
     first: int
@@ -47,6 +47,7 @@ class Actor:
     turns: bool = False
     followed: frozenset[int] = frozenset()
     split: bool = False
+    beside: int = 0
 
 
 def asked_at_once(actor: Actor) -> float:
@@ -72,14 +73,16 @@ def programs(sample: Sample, board: Board) -> list[Actor]:
     if sum(actor.multiplies for actor in actors) <= len(sample.ctas):
         return actors
     split = any(_split(sample.machine.body[start:end]) for start, end in sample.machine.translation.spans)
-    alternate = sum(actor.multiplies for actor in actors) == 2 * len(sample.ctas)
-    return [_beside_others(actor, split, alternate) if actor.multiplies else actor for actor in actors]
+    others = sum(actor.multiplies for actor in actors) // len(sample.ctas) - 1
+    return [_beside_others(actor, split, others) if actor.multiplies else actor for actor in actors]
 
 
-def _beside_others(actor: Actor, split: bool, alternate: bool) -> Actor:
-    """One of several actors that multiply. split: whether they take maxima in several chains; alternate: whether there are two of them, of which one multiplies
-    while the other takes maxima, if they take turns."""
-    return replace(actor, followed=frozenset[int]() if actor.turns else _followed(actor.steps), split=split and not (actor.turns and alternate))
+def _beside_others(actor: Actor, split: bool, others: int) -> Actor:
+    """One of several actors that multiply. split: whether they take maxima in several chains; of two of them that take turns, one multiplies while the other takes
+    maxima."""
+    if actor.turns:
+        return replace(actor, split=split and others != 1)
+    return replace(actor, followed=_followed(actor.steps), split=split, beside=others)
 
 
 def _split(block: Sequence[Instr]) -> bool:

@@ -2,6 +2,7 @@
 """An actor of a program as it runs on an SM (sm.py): where it is, and what it has open."""
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 class Runner:
     """place: of its CTA among those there; part: of the SM that its first warp is on; open: when what is open is done, by kind; groups, reads: when what was committed is
     done, and when its copies to shared memory were begun (NEVER: none); worked: issue slots of a warp since its last product; handed: when it can hand over the next
-    one; told: when its arrivals at mbarriers are behind it; stored: whether it has stored a tile and waited for nothing since; who: the warps, as
+    one; told: when its arrivals at mbarriers are behind it; tiles: that it has done; stored: whether it has stored a tile and waited for nothing since; who: the warps, as
     units of the SM know them."""
 
     actor: Actor
@@ -33,9 +34,15 @@ class Runner:
     worked: float = 0.0
     handed: float = 0.0
     told: float = 0.0
+    tiles: int = 0
     wrote: bool = False
     stored: bool = False
     over: bool = False
 
     def __post_init__(self) -> None:
         self.who = self.place, self.actor.first
+
+    def alike(self, begun: float, lost: float) -> float:
+        """How many others of its CTA do the same at the same time: in their first tile those that wait for the same and take no turns begin it within 10 cycles, and drift
+        apart (benchmarks/marked_attention.py). begun: when the SM's first CTA did; lost: cycles until a third of that is left."""
+        return 0.0 if self.tiles or not self.actor.beside else self.actor.beside * math.exp((begun - self.at) / lost)

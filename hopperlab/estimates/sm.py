@@ -59,6 +59,7 @@ class Simulation:
         mine = [actor for actor in actors if actor.slot == slot]
         self.left[(copy, slot)] = len(mine)
         self.starts[copy] = at
+        sm.begun = min(sm.begun, at)
         self.sms[(copy, slot)] = sm
         self.cluster_warps[copy] = self.warps * cluster
         taken = {place for (_, other), place in self.places.items() if other == slot}
@@ -125,7 +126,8 @@ class Simulation:
         schedulers, exponentials, pipes, mma = sm.parts.of(runner.part, warps if warps < 4 else 4)
         end, more = at, later(schedulers, issue, who, meets, idle, power)
         if special:
-            more = list(map(add, more, later(exponentials, special, who, meets, idle, power)))
+            least = special * runner.alike(sm.begun, numbers["alike_lost"])
+            more = [one + max(wait, least) for one, wait in zip(more, later(exponentials, special, who, meets, idle, power), strict=True)]
         if alu:
             waits = later(pipes, alu, who, None if actor.multiplies and len(sm.products.there) == 1 else 1.0, idle)
             end = at + alu + max(waits)
@@ -195,7 +197,7 @@ class Simulation:
             sm.held.append(runner)
             return False
         if runner.wrote:
-            runner.wrote = False
+            runner.wrote, runner.tiles = False, runner.tiles + 1
             self.tile_ends.append(runner.at)
             self.tile_marks.setdefault((runner.copy, runner.actor.slot, runner.actor.first), []).append(runner.at)
         takes = self.products_take.get(step[1])
@@ -306,10 +308,7 @@ class Simulation:
 
     # --- barriers ---------------------------------------------------------------------------------------------------
     def _barrier(self, key: tuple[Any, ...], wanted: int) -> Barrier:
-        found = self.barriers.get(key)
-        if found is None:
-            found = self.barriers[key] = Barrier(wanted)
-        return found
+        return self.barriers.get(key) or self.barriers.setdefault(key, Barrier(wanted))
 
     def _contribute(self, key: tuple[Any, ...], arrivals: int, nbytes: int, at: float, wanted: int, asked: float = NEVER) -> None:
         barrier = self._barrier(key, wanted)
