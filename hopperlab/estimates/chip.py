@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..measure.launches.gemm_configurations import clusters_at_once
 from . import cut
 from .boards import Board
-from .draws import Lengths, fitted, makespan
+from .draws import ALIKE, Lengths, fitted, makespan
 from .clock import Busy, megahertz
 from .cut import NotEnough, extrapolated, progress
 from .programs import Actor, asked_at_once, programs
@@ -327,8 +327,7 @@ def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each
     if left < 2 and sample.lengths is not None and not len(sample.lengths.drawn):
         left = beside = different                            # each on an SM of its own, where it tells how long a tile of its length takes
     sms = [Multiprocessor() for _ in range(sample.cluster * beside)]
-    ends: list[float] = []
-    started = 0
+    ends, started = list[float](), 0
 
     def slots(copy: int) -> range:
         first = copy % different * sample.cluster
@@ -369,20 +368,21 @@ def _whole(sim: Simulation, actors: list[Actor], sample: Sample, ends: list[floa
 
 def _drawn(sim: Simulation, sample: Sample, known: Lengths, board: Board) -> float:
     """Cycles until all tiles are done, where each goes to who is free first: a tile takes as long as those of the sample say of its length."""
-    lengths, times, before = [], [], []
-    if not len(known.drawn):
-        for (copy, _slot), end in sim.cta_ends.items():
-            lengths.append(sample.seen[copy % len(sample.seen)])
-            times.append(end - sim.starts[copy])
+    lengths, times, before, start = [], [], [], board.number("start_cycles")
+    for (copy, _slot), end in sim.cta_ends.items() if not len(known.drawn) else ():
+        lengths.append(sample.seen[copy % len(sample.seen)])
+        times.append(end - sim.starts[copy])
     for (copy, _slot, _first), marks in sim.tile_marks.items() if len(known.drawn) else ():
         if len(marks) == len(sample.seen) - 1:
             lengths += sample.seen[1:-1]
             times += [end - start for start, end in itertools.pairwise(marks)]
-            before.append(marks[0] - sim.starts[copy] + board.number("start_cycles"))
+            before.append(marks[0] - sim.starts[copy] + start)
     if len(lengths) < 2:
         raise NotEnough("fewer than two tiles were seen of each warpgroup that writes")
+    if before and max(lengths) <= ALIKE * min(lengths) < sample.seen[0]:
+        lengths, times = [*lengths, sample.seen[0]], [*times, sum(before) / len(before) - start]         # what is drawn says nothing of longer ones
     first, step, less = fitted(lengths, times, float(known.drawn.max(initial=0.0)))
-    begun = max(board.number("start_cycles"), sum(before) / len(before) - first - step * sample.seen[0] if before else 0.0)
+    begun = max(start, sum(before) / len(before) - first - step * sample.seen[0] if before else 0.0)
     return begun + makespan(known, int(board.number("sms")), sample.resident, first, step, board.number("next_cta"), less)
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 MOST_WORK = 100_000_000      # of a run of the drawing warps (emulator/observe/work.py)
 SPREAD = (0.5, 0.2, 0.7, 1.0, 0.35)     # of tiles by length: those that a sampled CTA is given, the longest last of those that are measured,
+ALIKE = 1.1                  # times as long, up to which tiles are alike
+FIRST = 0.25                 # of first tiles by length: the one that is sampled, but the longest where all that are drawn are alike
 LONG = 2.5                   # unless that is so many times as long as the middle one: then the one that nine of ten do not exceed
 SAME = 0.995                 # times as long as the longest, from which on a tile is one of the longest,
 LESS = 0.05                  # which take less than their length says, if by so great a part of it
@@ -51,7 +53,7 @@ class Lengths:
     @property
     def differ(self) -> bool:
         """Whether tiles differ in length."""
-        return bool(self.all.max() > 1.1 * self.all.min())
+        return bool(self.all.max() > ALIKE * self.all.min())
 
     def sample(self, count: int, least: float = 0.0) -> tuple[int, list[int]]:
         """(CTA, so many numbers that it is to draw): tiles whose lengths are spread over those that there are. least: times as long as the shortest first one, or drawn
@@ -61,8 +63,8 @@ class Lengths:
         longer = order[self.drawn[order] >= least * self.drawn.min()]
         order = longer if len(longer) else order
         begins = self.first[ctas]
-        first = int(ctas[np.argmin(np.abs(begins - np.quantile(begins, 0.25)))])
         lengths = self.drawn[order]
+        first = int(ctas[np.argmin(np.abs(begins - np.quantile(begins, FIRST if lengths[-1] > ALIKE * lengths[0] else 1.0)))])
         most = len(order) if lengths[-1] <= LONG * np.median(lengths) else int(0.9 * len(order)) + 1
         return first, [int(order[min(int(at * (len(order) - 1)), most - 1)]) for at in np.resize(SPREAD, count)]
 
