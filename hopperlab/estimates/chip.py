@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..measure.launches.gemm_configurations import clusters_at_once
 from . import cut
 from .boards import Board
-from .draws import ALIKE, Lengths, fitted, makespan
+from .draws import ALIKE, LONGER, Lengths, fitted, makespan
 from .clock import Busy, megahertz
 from .cut import NotEnough, extrapolated, progress
 from .programs import Actor, asked_at_once, programs
@@ -205,7 +205,7 @@ class Part:
             return replace(found, first=self.begun(wave, steps)) if wave else found
         found = replace(found, store=number("store_apart"), stream=number("store_alone"), lane_store=number("lane_store_bytes"))
         if self.sample.whole and self.sample.lengths is None:
-            return found
+            return replace(found, first=wave.first)
         burst = number("memory_burst") if self.sample.lengths is not None and self.sample.lengths.differ else 0.0
         steps = first_tiles(board, self.sample.lengths, self.sample.seen, moved.loaded / active, moved.missed, wave.first)
         return replace(found, steps=steps, burst=burst, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first, crowd=number("memory_crowd"),
@@ -379,7 +379,7 @@ def _drawn(sim: Simulation, sample: Sample, known: Lengths, board: Board) -> flo
             before.append(marks[0] - sim.starts[copy] + start)
     if len(lengths) < 2:
         raise NotEnough("fewer than two tiles were seen of each warpgroup that writes")
-    if before and max(lengths) <= ALIKE * min(lengths) < sample.seen[0]:
+    if before and max(lengths) <= ALIKE * min(lengths) and sample.seen[0] > LONGER * max(lengths):
         lengths, times = [*lengths, sample.seen[0]], [*times, sum(before) / len(before) - start]         # what is drawn says nothing of longer ones
     first, step, less = fitted(lengths, times, float(known.drawn.max(initial=0.0)))
     begun = max(start, sum(before) / len(before) - first - step * sample.seen[0] if before else 0.0)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 MOST_WORK = 100_000_000      # of a run of the drawing warps (emulator/observe/work.py)
 SPREAD = (0.5, 0.2, 0.7, 1.0, 0.35)     # of tiles by length: those that a sampled CTA is given, the longest last of those that are measured,
 ALIKE = 1.1                  # times as long, up to which tiles are alike
+LONGER = 1.5                 # and from which on what is said of these says nothing of a first tile
 FIRST = 0.25                 # of first tiles by length: the one that is sampled, but the longest where all that are drawn are alike
 LONG = 2.5                   # unless that is so many times as long as the middle one: then the one that nine of ten do not exceed
 SAME = 0.995                 # times as long as the longest, from which on a tile is one of the longest,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 TOGETHER = 0.8               # of first loads' time in memory, how far they share it with those behind them (marks of the clock in attention/*.cu, H200)
+FIRST = 0.5                  # power of the share of first loads that differs, for as much of which memory is busy in attention (marks in 113 short launches, H200)
 FOLLOWED = 0.5               # power of how many others there are, for warps that hand over two groups of products at once (fitted on draws of attention without turns)
 WORKED = 64.0                # issue slots of a warp between products, from which on it has worked on their sums
 
@@ -47,11 +48,10 @@ class Simulation:
         self.cluster_warps: dict[int, int] = {}
         self.store_ends: list[tuple[float, float]] = []
         self.on_end: Callable[[tuple[int, int], float], object] = lambda key, at: None
-        self.tile_ends: list[float] = []
+        self.tile_ends, self.marks = list[float](), list[float]()
         self.tile_marks: dict[tuple[int, int, int], list[float]] = {}
         self.starts: dict[int, float] = {}
         self.load_ends: list[tuple[float, int]] = []
-        self.marks: list[float] = []
 
     # --- who runs ---------------------------------------------------------------------------------------------------
     def start(self, actors: list[Actor], copy: int, slot: int, sm: Multiprocessor, at: float, cluster: int) -> None:
@@ -182,13 +182,14 @@ class Simulation:
 
     def _begun(self, sm: Multiprocessor, at: float, nbytes: float, way: str) -> float:
         """The same of what an SM asks for before it waits: all SMs do so at once, and memory serves none before the others."""
-        memory, each = self.memory, self.memory.first * (1 + self.numbers["l2_dirty_share"]) / self.memory.dram
+        memory = self.memory
+        each = (memory.first ** FIRST if memory.stream else memory.first * (1 + self.numbers["l2_dirty_share"])) / memory.dram
         end = sm.dram.serve(max(at, sm.ready), nbytes * each)
-        if not memory.crowd:                                                # of attention's it is part of that
+        if not memory.stream:
             end = max(end, sm.l2.serve(at, nbytes / memory.l2))
         sm.loaded += nbytes
         end += TOGETHER * max(0.0, sm.ready + sm.at_once * each - end)
-        return end + memory.pace * self.numbers[f"{way}_latency_memory"] + memory.queued + memory.crowd
+        return end + memory.pace * self.numbers[f"{way}_latency_memory"]
 
     def wgmma(self, runner: Runner, step: Step) -> bool:
         """A product starts when the tensor core is free; the warpgroup only hands it over."""

@@ -53,10 +53,10 @@ class Barrier:
 class Lately:
     """What a cycle counts, of which those over SEEN cycles ago count next to nothing: for all units of an SM. since: when one counts 1; later ones count the more."""
 
-    __slots__ = ("at", "since", "weight", "seen", "units")
+    __slots__ = ("at", "begun", "since", "weight", "seen", "units")
 
     def __init__(self) -> None:
-        self.at = self.since = self.seen = 0.0
+        self.at = self.begun = self.since = self.seen = 0.0
         self.weight = 1.0
         self.units: list[Shared] = []
 
@@ -64,12 +64,19 @@ class Lately:
         """Now is `at`: `weight` is what a cycle counts, `seen` what all cycles before count, of those of now."""
         if at == self.at:
             return
-        self.at, self.seen = at, -SEEN * math.expm1(-at / SEEN)
+        self.at, self.seen = at, -SEEN * math.expm1((self.begun - at) / SEEN)
         if at - self.since > FAR * SEEN:
             less, self.since = math.exp((self.since - at) / SEEN), at
             for unit in self.units:
                 unit.forget(less)
         self.weight = math.exp((at - self.since) / SEEN)
+
+    def begin(self, at: float) -> None:
+        """What was before counts nothing."""
+        self.at = self.begun = self.since = at
+        self.weight, self.seen = 1.0, 0.0
+        for unit in self.units:
+            unit.forget(0.0)
 
     def room(self, cycles: float, idle: float) -> float:
         """What so many cycles of now count, with those before in which somebody comes. idle: share of the time in which nobody does."""
@@ -214,8 +221,8 @@ class Multiprocessor:
         self.ready = NEVER               # from when on tensor loads go out: the first one fetches what describes the tensor, and finds no address translated
 
     def multiply(self, at: float, cycles: float, warp: Any) -> float:
-        """When a product of a warp is done."""
-        self.lately.move(at)
+        """When a product of a warp is done. Before the first one warps had nothing to do beside each other."""
+        (self.lately.move if self.products.there else self.lately.begin)(at)
         self.products.used(cycles, warp)
         return self.tensor.serve(at, cycles)
 
