@@ -131,6 +131,8 @@ _FITTED = {
     "wgmma_handed": (4, "cycles", "chosen, not fitted (from 1 to 8 eight estimates move by 1.3 per cent at most): until a warpgroup that handed over "
                      "a product computes the next one's descriptors; both take wgmma_issue"),
     "alu_cycles": (2, "cycles", "64 lanes a cycle and SM (CUDA Programming Guide, throughput of native arithmetic: integers, comparisons, conversions)"),
+    "empty_tile": (660, "cycles", "fitted, weakly, on attention over sequences of unequal lengths (marks of the clock in attention/forward.cu: 660 to 1120 until a "
+                   "producer has the number of its next tile): a tile that holds nothing"),
     "atomic_more": (330, "cycles", "fitted: that a sum in the L2 takes longer than a load; a producer of attention/forward.cu has the number of its tile after 660 "
                     "to 1120 cycles"),
     "special_latency": (20, "cycles", "fitted"),

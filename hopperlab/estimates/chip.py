@@ -383,7 +383,7 @@ def _drawn(sim: Simulation, sample: Sample, known: Lengths, board: Board) -> flo
         lengths, times = [*lengths, sample.seen[0]], [*times, sum(before) / len(before) - start]         # what is drawn says nothing of longer ones
     first, step, less = fitted(lengths, times, float(known.drawn.max(initial=0.0)))
     begun = max(start, sum(before) / len(before) - first - step * sample.seen[0] if before else 0.0)
-    return begun + makespan(known, int(board.number("sms")), sample.resident, first, step, board.number("next_cta"), less)
+    return begun + makespan(known, int(board.number("sms")), sample.resident, first, step, board.number("next_cta"), less, board.number("empty_tile"))
 
 
 def _busy(sms: list[Multiprocessor], seen: float, cycles: float, moved: Traffic, active: int, working: float) -> Busy:

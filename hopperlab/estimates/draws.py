@@ -41,10 +41,12 @@ GOLDEN = 0.6180339887               # its multiples, less their whole parts, are
 
 @dataclass(frozen=True)
 class Lengths:
-    """Blocks that the drawing warp runs a tile: of the first tile of each CTA, and of what is drawn, by number. total: of all."""
+    """Blocks that the drawing warp runs a tile: of the first tile of each CTA, and of what is drawn, by number. empty: up to how many a tile holds nothing, where a
+    shorter sequence has fewer of them."""
 
     first: NDArray[Any]
     drawn: NDArray[Any]
+    empty: float = 0.0
 
     @property
     def all(self) -> NDArray[Any]:
@@ -189,15 +191,18 @@ def _sorted(found: dict[int, int], ctas: int) -> Lengths | None:
     return Lengths(np.array(first, float), np.array(drawn, float))
 
 
-def makespan(known: Lengths, places: int, at_once: int, first: float, step: float, between: float, less: float = 0.0) -> float:
+def makespan(known: Lengths, places: int, at_once: int, first: float, step: float, between: float, less: float = 0.0, empty: float = 0.0) -> float:
     """Cycles until all tiles are done, where the next one goes to who is free first: a tile takes first + step * length. places: SMs, of which each has
-    `at_once` CTAs at a time; between: from the end of a CTA to the next one's first instruction; less: cycles that the longest tiles take less."""
+    `at_once` CTAs at a time; between: from the end of a CTA to the next one's first instruction; less: cycles that the longest tiles take less; empty: that one takes
+    which holds nothing."""
+    def takes(length: float, longest: bool) -> float:
+        return empty if length <= known.empty else first + step * length - less * longest
     free = [0.0] * min(len(known.first), places * at_once)
     heapq.heapify(free)
     for number, (length, longest) in enumerate(zip(known.first, longest_of(known.first, float(known.drawn.max(initial=0.0))), strict=True)):
-        heapq.heapreplace(free, free[0] + first + step * length - less * longest + (between if number >= len(free) else 0.0))
+        heapq.heapreplace(free, free[0] + takes(length, longest) + (between if number >= len(free) else 0.0))
     for length, longest in zip(known.drawn, longest_of(known.drawn), strict=True):
-        heapq.heapreplace(free, free[0] + first + step * length - less * longest)
+        heapq.heapreplace(free, free[0] + takes(length, longest))
     return max(free)
 
 

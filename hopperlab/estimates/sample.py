@@ -255,7 +255,7 @@ def drawn(launch: Plan) -> Sample | None:
         return of_like(launch, known)
     if len(known.drawn):
         found = of_lengths(launch, known)
-        return found if written(found) >= DRAWN else of_lengths(launch, known, EMPTY)
+        return found if written(found) >= DRAWN else of_lengths(launch, replace(known, empty=EMPTY * float(known.all.min())), EMPTY)
     some = np.random.default_rng(1).permutation(launch.geometry.ctas)[:MIXED]
     return replace(run(launch, some.tolist(), MOST_ENTRIES * FURTHEST), lengths=known, seen=tuple(known.first[some]))
 
