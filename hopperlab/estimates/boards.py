@@ -145,8 +145,8 @@ _FITTED = {
     "fed_bytes": (30, "bytes/cycle", "fitted, weakly (attention with one consumer, where 16 arrive): from which on copies do so"),
     "meets": (0.3, "share", "fitted: of what others would hold it up at its scheduler and the unit for exponentials, what a warp meets that multiplies and takes turns"),
     "split_met": (2.6, "times", "fitted on 18 draws of attention/forward.cu: by how much a softmax meets others the longer whose maxima are in several chains"),
-    "alike_lost": (80_000, "cycles", "fitted, weakly, on short launches of attention/forward_fp8.cu (marks of the clock: warpgroups of a CTA begin its first tile 10 cycles"
-                   " apart, and are 300 apart 40,000 later): until those without turns want exponentials at other times"),
+    "alike_lost": (80_000, "cycles", "fitted, weakly, on short launches of attention/forward_fp8.cu (marks of the clock: warpgroups of a CTA begin its first tile 10"
+                   " cycles apart, and are 300 apart 40,000 later): until those without turns want exponentials at other times"),
     "wgmma_anew": (16, "cycles", "fitted: of the tensor core, before products of a warpgroup that has waited for all it had and worked on their sums"),
     "wgmma_ahead": (7, "products", "benchmarks/wgmma_ahead.py on an H200: of all warpgroups, under way when one goes on from handing over another"),
     "power_wgmma": (1.12, "", POWER),

@@ -36,7 +36,8 @@ ROWS, MANY = 2, 80   # of a product that a thread has; maxima of a block, of mor
 class Actor:
     """Warps that go together. slot: of their CTA among the sampled ones; first, warps: which of it; steps: entries of trace.py and COMPUTE, each with its warps last;
     multiplies: by wgmma; turns: in turn with other warpgroups; followed: steps that are products behind which, without turns, others follow at once;
-    split: takes maxima in several chains (`_split`) while others do, too; beside: how many others of its CTA multiply as it does, all without turns; output: what cut.py makes of them."""
+    split: takes maxima in several chains (`_split`) while others do, too; beside: how many others of its CTA multiply as it does, all without
+    turns; output: what cut.py makes of them."""
 
     slot: int
     first: int

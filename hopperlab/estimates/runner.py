@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Runner:
     """place: of its CTA among those there; part: of the SM that its first warp is on; open: when what is open is done, by kind; groups, reads: when what was committed is
     done, and when its copies to shared memory were begun (NEVER: none); worked: issue slots of a warp since its last product; handed: when it can hand over the next
-    one; told: when its arrivals at mbarriers are behind it; tiles: that it has done; stored: whether it has stored a tile and waited for nothing since; who: the warps, as
-    units of the SM know them."""
+    one; told: when its arrivals at mbarriers are behind it; tiles: that it has done; stored: whether it has stored a tile and waited for nothing since; who: the
+    warps, as units of the SM know them."""
 
     actor: Actor
     sm: Multiprocessor
@@ -43,6 +43,6 @@ class Runner:
         self.who = self.place, self.actor.first
 
     def alike(self, begun: float, lost: float) -> float:
-        """How many others of its CTA do the same at the same time: in their first tile those that wait for the same and take no turns begin it within 10 cycles, and drift
-        apart (benchmarks/marked_attention.py). begun: when the SM's first CTA did; lost: cycles until a third of that is left."""
+        """How many others of its CTA do the same at the same time: in their first tile those that wait for the same and take no turns begin it within 10 cycles, and
+        drift apart (benchmarks/marked_attention.py). begun: when the SM's first CTA did; lost: cycles until a third of that is left."""
         return 0.0 if self.tiles or not self.actor.beside else self.actor.beside * math.exp((begun - self.at) / lost)

@@ -117,6 +117,12 @@ def test_first_tiles_load_what_nobody_has_brought():
     assert not first_tiles(board, None, [], 1e6, 0.3, 0.9) and not first_tiles(board, draws.Lengths(known.first, known.drawn[:0]), [8.0], 1e6, 0.3, 0.9)
 
 
+def test_tiles_that_hold_nothing_take_as_long_as_a_draw():
+    known = draws.Lengths(np.array([10.0, 6.0]), np.array([6.0, 7.0, 20.0, 6.0]), empty=7.5)
+    assert draws.makespan(known, 2, 1, 100.0, 1.0, 0.0, empty=5.0) == 15 + 120, "three of them, one after the other, then the long one, under which the last is done"
+    assert draws.makespan(replace(known, empty=0.0), 2, 1, 100.0, 1.0, 0.0, empty=5.0) == 106 + 106 + 120
+
+
 def test_ctas_that_follow_each_other_begin_later():
     known = draws.Lengths(np.array([3.0, 3.0, 3.0]), np.array([]))
     assert draws.makespan(known, 1, 1, 0.0, 1.0, 10.0) == 3 + 2 * (3 + 10)
@@ -146,9 +152,10 @@ def test_tiles_that_hold_nothing_are_not_sampled_where_they_are_too_many():
 
 
 @pytest.mark.parametrize("lengths, heads, d, measured", [
-    ([1460, 1731, 1628, 853, 2228, 966, 846, 821, 3331], 4, 128, 74.7), ([2645, 2671, 1080, 3445, 2451, 1734], 4, 128, 92.6), ([1707, 974], 8, 64, 24.0)])
+    ([1460, 1731, 1628, 853, 2228, 966, 846, 821, 3331], 4, 128, 74.7), ([2645, 2671, 1080, 3445, 2451, 1734], 4, 128, 92.6), ([1707, 974], 8, 64, 24.0),
+    ([369, 1984, 450, 1475, 1427, 3296, 1451], 16, 128, 187.5)])
 def test_sequences_of_any_lengths_have_an_estimate(lengths, heads, d, measured):
-    """Shorter sequences have tiles that hold nothing. Measured on an H200 (benchmarks/drawn/sequences/h200_2026112971.json)."""
+    """Shorter sequences have tiles that hold nothing. Measured on an H200 (benchmarks/drawn/sequences/h200_2026112971.json, the last one 2026113006)."""
     starts = np.cumsum([0, *lengths]).astype(np.int32)
     arrays = [np.zeros((int(starts[-1]), heads, d), np.uint16) for _ in range(4)]
     launch = attention.forward(*arrays, np.zeros((heads, int(starts[-1])), np.float32), starts, starts, True, backend="emulator")

@@ -43,7 +43,11 @@ def test_short_launches_take_what_was_measured(made, lengths, heads, d, causal, 
 def test_ctas_that_all_run_at_once_begin_together_on_sms_of_their_own(monkeypatch):
     """One after the other only the first would find nothing in the L2, and its warpgroups in step."""
     begun, start = [], sm.Simulation.start
-    monkeypatch.setattr(sm.Simulation, "start", lambda self, actors, copy, slot, on, at, cluster: (begun.append((at, on)), start(self, actors, copy, slot, on, at, cluster)))
+
+    def listened(self, actors, copy, slot, on, at, cluster):
+        begun.append((at, on))
+        start(self, actors, copy, slot, on, at, cluster)
+    monkeypatch.setattr(sm.Simulation, "start", listened)
     found = sampled(e4m3([512], 32, 128, True))
     assert found.total == 128 and len(found.ctas) > 1 and not len(found.lengths.drawn)
     chip._run(found, programs.programs(found, H200), H200, chip.Memory(50.0, 25.0, 18.0, 20.0), 1)
