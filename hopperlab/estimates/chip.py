@@ -381,7 +381,7 @@ def _drawn(sim: Simulation, sample: Sample, known: Lengths, board: Board) -> flo
         raise NotEnough("fewer than two tiles were seen of each warpgroup that writes")
     if before and max(lengths) <= ALIKE * min(lengths) and sample.seen[0] > LONGER * max(lengths):
         lengths, times = [*lengths, sample.seen[0]], [*times, sum(before) / len(before) - start]         # what is drawn says nothing of longer ones
-    first, step, less = fitted(lengths, times, float(known.drawn.max(initial=0.0)))
+    first, step, less = fitted(lengths, times, float(known.drawn.max(initial=0.0)), float(known.all.min()))
     begun = max(start, sum(before) / len(before) - first - step * sample.seen[0] if before else 0.0)
     return begun + makespan(known, int(board.number("sms")), sample.resident, first, step, board.number("next_cta"), less, board.number("empty_tile"))
 

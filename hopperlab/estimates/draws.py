@@ -211,10 +211,12 @@ def longest_of(lengths: NDArray[Any], least: float = 0.0) -> NDArray[Any]:
     return lengths >= SAME * max(float(lengths.max(initial=0.0)), least)
 
 
-def fitted(seen: Sequence[float], times: Sequence[float], longest: float) -> tuple[float, float, float]:
+def fitted(seen: Sequence[float], times: Sequence[float], longest: float, shortest: float = float("inf")) -> tuple[float, float, float]:
     """(first, step, less) of tiles that take first + step * length, the longest ones `less` than that: the last tile of a sequence may have no rows for some of its
-    warpgroups. longest: of all tiles, of which some were seen or not."""
+    warpgroups. longest, shortest: of all tiles, of which some were seen or not; where those that were are alike, and some far shorter, each takes as long as it is."""
     lengths, took = np.asarray(seen, float), np.asarray(times, float)
+    if LONGER * shortest < lengths.min() and lengths.max() <= ALIKE * lengths.min():
+        return 0.0, float(took.sum() / lengths.sum()), 0.0
     last = lengths >= SAME * longest
     if not last.any() or len(np.unique(lengths[~last])) < 2:
         return *line(lengths, took), 0.0

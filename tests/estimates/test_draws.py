@@ -133,6 +133,12 @@ def test_a_line_has_no_negative_part():
     assert draws.line([1, 2], [1, 4]) == pytest.approx((0, 9 / 5))
 
 
+def test_where_those_seen_are_alike_far_shorter_tiles_take_less():
+    assert draws.fitted([163.0] * 3, [100.0, 101.0, 99.0], 163.0, 13.0) == (0.0, pytest.approx(100 / 163), 0.0)
+    assert draws.fitted([163.0] * 3, [100.0, 101.0, 99.0], 163.0, 150.0) == (100.0, 0.0, 0.0), "all are alike"
+    assert draws.fitted([20.0, 163.0], [20.0, 163.0], 163.0, 13.0)[1] == pytest.approx(1.0), "a line says more"
+
+
 @pytest.mark.parametrize("ctas, count", [(132, 900), (132, 131), (5, 61), (4, 0)])
 def test_numbers_are_one_of_each_turn(ctas, count):
     numbers = draws.Lengths(np.ones(ctas), np.ones(count)).even()
