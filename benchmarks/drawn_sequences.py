@@ -58,20 +58,24 @@ def launched(row: dict[str, Any]) -> Launch:
     return attention_fp8.forward_fp8(q, k, v, o, lse, ones, ones, ones, starts, starts, row["causal"], backend="emulator")
 
 
-def timed(drawn_rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with their times on this machine's GPU, the L2 cold."""
-    from hopperlab.measure.machine.timing import interleaved
+def on_gpu(row: dict[str, Any]) -> Launch:
+    """On this machine's GPU, of random numbers."""
     from hopperlab.measure.suites import attention as suite
     from hopperlab.measure.suites import attention_fp8 as suite_fp8
 
+    given = (suite if row["type"] == "bf16" else suite_fp8).operands(row["lengths"], row["lengths"], row["heads"], row["heads"], row["d"])
+    if row["type"] == "bf16":
+        return attention.forward(*(given[name] for name in ("q", "k", "v", "o", "lse", "q_starts", "k_starts")), row["causal"])
+    return attention_fp8.forward_fp8(*(given[name] for name in suite_fp8.ARRAYS), row["causal"])
+
+
+def timed(drawn_rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with their times on this machine's GPU, the L2 cold."""
+    from hopperlab.measure.machine.timing import interleaved
+
     rows = []
     for row in drawn_rows:
-        given = (suite if row["type"] == "bf16" else suite_fp8).operands(row["lengths"], row["lengths"], row["heads"], row["heads"], row["d"])
-        if row["type"] == "bf16":
-            launch = attention.forward(*(given[name] for name in ("q", "k", "v", "o", "lse", "q_starts", "k_starts")), row["causal"])
-        else:
-            launch = attention_fp8.forward_fp8(*(given[name] for name in suite_fp8.ARRAYS), row["causal"])
-        rows.append({**row, "us": round(1e3 * interleaved({"": launch.bound()}, ROUNDS, warmups=2)[""].ms, 3)})
+        rows.append({**row, "us": round(1e3 * interleaved({"": on_gpu(row).bound()}, ROUNDS, warmups=2)[""].ms, 3)})
         print(rows[-1], flush=True)
     return rows
 

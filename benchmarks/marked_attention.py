@@ -5,6 +5,7 @@
     python -m benchmarks.marked_attention h200_2026112954 --longest 1024       or of 1024
     python -m benchmarks.marked_attention h200_2026112966 --only e4m3 D=256    rows whose type, head size (D=) and macros are these
     python -m benchmarks.marked_attention h200_2026112966 --tiles              by the blocks that a tile has, with four marks a tile, which cost 1 per cent
+    python -m benchmarks.marked_attention h200_2026112999 --alike --tiles      launches of any size (benchmarks/drawn/sequences_alike) that take less than 60 us
 
 Of each launch: microseconds between events, then cycles of a tile, on average over consumers and their tiles but the first and the last: until it has q, waits for keys,
 for its turn and for values, what is between those, the epilogue, until the slot of q is handed back, until the next tile is known; and in all. In e4m3 also, and not
@@ -23,11 +24,12 @@ import numpy as np
 
 from hopperlab.runtime import library
 
-from . import drawn_attention, marks
+from . import drawn_attention, drawn_sequences, marks
 from .counted_draws import rows_of
 
 SOURCES = {"bf16": "attention/forward.cu", "e4m3": "attention/forward_fp8.cu"}
 LONGEST, ROUNDS, KEPT = 600, 10, 3
+SHORT = 60.0                                                 # us, of launches of any size
 MOST, CTAS = 2048, 396                                       # marks of a warpgroup; CTAs that are marked
 TILE, HAS_Q, ASKS_K, HAS_K, TURN, ASKS_V, HAS_V, DONE, STORED, SETTLED, SCORED, WORKED, VALUED = range(1, 14)
 NAMES = {HAS_Q: "q", HAS_K: "keys", TURN: "turn", SCORED: "scores", WORKED: "softmax", HAS_V: "values", VALUED: "multiplied", STORED: "epilogue", SETTLED: "settles",
@@ -75,10 +77,27 @@ def taken(path: Path, longest: int, only: Iterable[str] = ()) -> list[dict[str, 
             and set(only) <= {str(row["type"]), f"D={row['d']}", *str(row["named"]).split()}]
 
 
-def timed(rows: Sequence[dict[str, Any]], tiles_only: bool = False) -> list[tuple[dict[str, Any], list[float], list[np.ndarray]]]:
-    """(row, us, cycles and kinds of marks) of the last rounds of each."""
+def marks_of(launch: Any) -> list[Any]:
+    """Where the marks of a launch are written."""
     import cupy
 
+    return [cupy.ndarray((CTAS * 4, MOST), cupy.int64, launch.kernel.module.get_global("mark_cycles"))]
+
+
+def timed_alike(rows: Sequence[dict[str, Any]], tiles_only: bool = False) -> list[tuple[dict[str, Any], list[float], list[np.ndarray]]]:
+    """The same as `timed` of rows of drawn_sequences, one after the other."""
+    found = []
+    for row in rows:
+        with library.standing_in(SOURCES[row["type"]], marked(row["type"], tiles_only)):
+            launch = drawn_sequences.on_gpu(row)
+        (us, (cycles,)), = marks.timed([(launch, marks_of(launch))], ROUNDS, KEPT)
+        told = {"d": row["d"], "causal": row["causal"], "type": row["type"], "us": row["us"], "named": f"{row['heads']} heads of {row['lengths']}"}
+        found.append(({**told, "length": row["lengths"][0]}, us, cycles))
+    return found
+
+
+def timed(rows: Sequence[dict[str, Any]], tiles_only: bool = False) -> list[tuple[dict[str, Any], list[float], list[np.ndarray]]]:
+    """(row, us, cycles and kinds of marks) of the last rounds of each."""
     from hopperlab.measure.suites import attention, attention_fp8
     found = []
     for cell, group in itertools.groupby(rows, key=lambda row: drawn_attention.asked(row)[0]):
@@ -88,7 +107,7 @@ def timed(rows: Sequence[dict[str, Any]], tiles_only: bool = False) -> list[tupl
         for row in some:
             with library.standing_in(SOURCES[cell.kind], marked(cell.kind, tiles_only)):
                 launch = suite.make(given, cell.causal, drawn_attention.asked(row)[1])
-            launches.append((launch, [cupy.ndarray((CTAS * 4, MOST), cupy.int64, launch.kernel.module.get_global("mark_cycles"))]))
+            launches.append((launch, marks_of(launch)))
         found += [(row, us, cycles) for row, (us, (cycles,)) in zip(some, marks.timed(launches, ROUNDS, KEPT), strict=True)]
     return found
 
@@ -118,12 +137,13 @@ def phases(cycles: Sequence[np.ndarray]) -> dict[str, float]:
 
 
 def tiles(cycles: Sequence[np.ndarray]) -> list[tuple[bool, int, int, float, float, float]]:
-    """Alike tiles: whether a warpgroup's first ones, their blocks, their count, and cycles until it has q, until the last block is done and until the next tile."""
+    """Alike tiles: whether a warpgroup's first ones, their blocks, their count, and cycles until it has q, until the last block is done and until the next tile; where
+    a warpgroup has one alone, until that is stored."""
     found: dict[tuple[bool, int], list[tuple[float, float, float]]] = {}
     for line in np.concatenate(cycles):
         kinds, blocks, steps = read(line)
         starts = np.flatnonzero(kinds == TILE)
-        for number, (start, end) in enumerate(itertools.pairwise(starts)):
+        for number, (start, end) in enumerate(itertools.pairwise(starts if len(starts) > 1 else [*starts, len(kinds) - 1])):
             at = dict(zip(kinds[start:end].tolist(), steps[start:end].tolist(), strict=True))
             if HAS_Q in at and DONE in at:
                 found.setdefault((number == 0, int(blocks[start])), []).append((at[HAS_Q] - steps[start], at[DONE] - at[HAS_Q], steps[end] - at[DONE]))
@@ -136,15 +156,16 @@ def main() -> None:
     parser.add_argument("draws", nargs="+", metavar="DRAW", help="of benchmarks/drawn/attention, as BOARD_SEED")
     parser.add_argument("--longest", type=int, default=LONGEST, help=f"sequences of so many or less (default {LONGEST})")
     parser.add_argument("--only", nargs="+", default=(), metavar="WHAT", help="rows of this type (bf16, e4m3), head size (D=256) and macros (BN=64)")
+    parser.add_argument("--alike", action="store_true", help=f"draws of benchmarks/drawn/sequences_alike, launches of less than {SHORT:.0f} us")
     parser.add_argument("--tiles", action="store_true", help="by the blocks that a tile has")
     asked = parser.parse_args()
-    rows = []
+    rows, folder = [], drawn_sequences.ALIKE if asked.alike else drawn_attention.FOLDER
     for name in asked.draws:
-        path = drawn_attention.FOLDER / f"{name}.json"
+        path = folder / f"{name}.json"
         if not path.is_file():
-            parser.error(f"no draw {name!r}: there are {', '.join(sorted(known.stem for known in drawn_attention.FOLDER.glob('*.json')))}")
-        rows += taken(path, asked.longest, asked.only)
-    for row, us, cycles in timed(rows, asked.tiles):
+            parser.error(f"no draw {name!r}: there are {', '.join(sorted(known.stem for known in folder.glob('*.json')))}")
+        rows += [row for row in rows_of(path) if float(str(row["us"])) < SHORT] if asked.alike else taken(path, asked.longest, asked.only)
+    for row, us, cycles in (timed_alike if asked.alike else timed)(rows, asked.tiles):
         said = "" if asked.tiles else "  " + ", ".join(f"{name} {count:.0f}" for name, count in phases(cycles).items())
         what = f"{row['type']} {row['d']} {'causal' if row['causal'] else 'full'} {row['length']}"
         print(f"{what} {np.median(us):6.1f} us (draw {row['us']}){said}  {row['named']}", flush=True)
