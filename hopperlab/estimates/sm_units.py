@@ -64,7 +64,7 @@ class Lately:
         """Now is `at`: `weight` is what a cycle counts, `seen` what all cycles before count, of those of now."""
         if at == self.at:
             return
-        self.at, self.seen = at, -SEEN * math.expm1((self.begun - at) / SEEN)
+        self.at, self.seen = at, -SEEN * math.expm1(min(0.0, self.begun - at) / SEEN)
         if at - self.since > FAR * SEEN:
             less, self.since = math.exp((self.since - at) / SEEN), at
             for unit in self.units:

@@ -332,7 +332,7 @@ def test_maxima_in_several_chains_of_a_long_block_hold_others_up(bn, chains, ove
     assert {actor.split for actor in actors if actor.multiplies} == {split} and not any(actor.split for actor in actors if not actor.multiplies)
     without = [replace(actor, split=False) for actor in actors]
     took = [chip.simulate(found, H200, one).cycles for one in (without, actors)]
-    assert took[1] > 1.02 * took[0] if split else took[0] == took[1]
+    assert took[1] > 1.015 * took[0] if split else took[0] == took[1]
 
 
 def test_tiles_of_different_lengths_that_are_dealt_take_as_long_as_those_of_the_cluster_that_has_the_most():
