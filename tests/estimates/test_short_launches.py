@@ -84,6 +84,16 @@ def test_warpgroups_without_turns_are_alike_in_their_first_tile():
     assert runner.alike(2300.0, 80_000.0) == 0.0
 
 
+@pytest.mark.parametrize("first", [1.0, 0.25])
+def test_what_all_sms_ask_for_first_keeps_memory_busy_for_the_square_root_of_what_differs(first):
+    """Marks of the clock in 113 launches: until a consumer has q."""
+    memory = chip.Memory(50.0, 25.0, 18.0, 20.0, first=first, stream=32.0)
+    simulation, on = sm.Simulation(H200, memory, {}, 4, 4, {}.__getitem__), Multiprocessor()
+    on.ready, on.at_once = 100.0, 65536.0
+    last = [simulation._begun(on, 100.0, 32768.0, "tma") for _ in range(2)][1]
+    assert last == pytest.approx(100 + 65536 * math.sqrt(first) / 20 + H200.number("tma_latency_memory"))
+
+
 def test_lanes_of_few_sms_store_no_faster_than_those_of_all():
     """What an SM's lanes store in parts of sectors is bound by the SM (marks of the clock: as long with 32 CTAs as with 128)."""
     found = sampled(e4m3([256] * 2, 8, 128))
