@@ -36,7 +36,7 @@ def sampled(launch):
     (e4m3, [256], 16, 128, True, 12.96), (e4m3, [512], 32, 128, True, 17.9), (e4m3, [256] * 2, 8, 128, False, 12.4), (e4m3, [1024] * 2, 4, 128, False, 21.5),
     (e4m3, [256], 32, 256, False, 17.9), (e4m3, [1507] * 2, 8, 64, False, 26.3), (bf16, [512] * 8, 4, 256, False, 23.8), (bf16, [1112] * 2, 8, 128, True, 23.9)])
 def test_short_launches_take_what_was_measured(made, lengths, heads, d, causal, us):
-    """Fifteen to 25 per cent too fast each, before what this module tests."""
+    """They came out 10 to 25 per cent too fast before what this module tests was known."""
     assert estimating.estimate_launch(made(lengths, heads, d, causal), board="h200").us == pytest.approx(us, rel=0.1)
 
 
