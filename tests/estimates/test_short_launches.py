@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Launches of attention in which most tiles are the first one of their CTA."""
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,6 +93,14 @@ def test_what_all_sms_ask_for_first_keeps_memory_busy_for_the_square_root_of_wha
     on.ready, on.at_once = 100.0, 65536.0
     last = [simulation._begun(on, 100.0, 32768.0, "tma") for _ in range(2)][1]
     assert last == pytest.approx(100 + 65536 * math.sqrt(first) / 20 + H200.number("tma_latency_memory"))
+
+
+def test_full_attention_asks_for_the_same_first_as_causal_attention_does():
+    """Its tiles are all as long as each other, so that nothing is known of their lengths."""
+    found = sampled(bf16([512] * 8, 4, 256))
+    found = replace(found, wave=found.wave.on(H200.number("l2_size") / 2))
+    part = chip.Part(found, H200, [], 128, 1, 1.0, 1.0)
+    assert found.whole and found.lengths is None and 0 < found.wave.first == part.memory(part.traffic()).first < 1
 
 
 def test_lanes_of_few_sms_store_no_faster_than_those_of_all():
