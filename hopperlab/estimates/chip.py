@@ -356,7 +356,7 @@ def _whole(sim: Simulation, actors: list[Actor], sample: Sample, ends: list[floa
     """Cycles of all CTAs of a place, from those that were simulated."""
     if not sample.whole:
         return extrapolated(sim, actors, sample, each)
-    last = ends[-1] if ends else 0.0
+    last = (ends[-1] if ends else 0.0) - (cut.undrawn(sim, actors, sample) if sample.tiles else 0.0)
     if sample.wave is not None and sample.wave.dealt is not None:
         return cut.dealt(sim, sample.wave.dealt[1])
     more = each - len(ends)

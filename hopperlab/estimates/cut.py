@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .sm import Simulation
 
 WHOLE = 0.01                 # of a tile, which is none
+SHORTER = 0.5                # tiles more than others, at most, that a CTA draws where some tiles take less
 FEW = 4                      # tiles of a place, at most, of which it matters that the last ones are not everywhere,
 ALL = 0.9                    # if fewer places than this share have one
 
@@ -89,8 +90,12 @@ class NotEnough(ValueError):
 
 
 def wanted(sample: Sample, actors: list[Actor]) -> float:
-    """Tiles of each writer of a sample that was cut."""
-    return math.ceil((sample.tiles if sample.tiles and tiles(actors) else tiles_each(sample, actors)) - WHOLE)
+    """Tiles of each writer of a sample, of the CTA that has most. Of those that are drawn others end earlier, and the SM's other CTAs then go on faster; where some
+    tiles have fewer rows, which take less, who has had such tiles draws more."""
+    if not sample.tiles or not tiles(actors):
+        return math.ceil(tiles_each(sample, actors) - WHOLE)
+    most = math.ceil(sample.tiles * sample.resident - WHOLE) / sample.resident
+    return min(most, sample.tiles + SHORTER) if uneven(sample, actors) else most
 
 
 def tiles_each(sample: Sample, actors: list[Actor]) -> float:
@@ -120,6 +125,14 @@ def last_round(sample: Sample, actors: list[Actor], places: int, each: int) -> t
 def uneven(sample: Sample, actors: list[Actor]) -> bool:
     """Whether some writers were seen to end fewer tiles than others, where it is known how many there are: at a sequence's end of attention some have no part."""
     return sample.tiles > 0 and len({count for _, count, _ in tiles(actors)}) > 1
+
+
+def undrawn(sim: Simulation, actors: list[Actor], sample: Sample) -> float:
+    """Cycles of what a sampled CTA has drawn beyond what is `wanted`."""
+    marks = max(sim.tile_marks.values(), key=len, default=[])
+    if len(marks) < 2:
+        return 0.0
+    return max(0.0, math.ceil(sample.tiles - WHOLE) - wanted(sample, actors)) * (marks[-1] - marks[0]) / (len(marks) - 1)
 
 
 def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample, each: int) -> float:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..emulator.machine.cohort import Cohort
 
 MOST_WORK = 100_000_000      # of a run of the drawing warps (emulator/observe/work.py)
-SPREAD = (0.5, 0.2, 0.7, 1.0, 0.35)     # of tiles by length: those that a sampled CTA is given, the longest last of those that are measured,
+SPREAD = (0.5, 0.2, 0.7, 1.0, 0.35)     # of tiles by length: those that a sampled CTA is given, at least, the longest last of those that are measured,
 ALIKE = 1.1                  # times as long, up to which tiles are alike
 LONGER = 1.5                 # and from which on what is said of these says nothing of a first tile
 FIRST = 0.25                 # of first tiles by length: the one that is sampled, but the longest where all that are drawn are alike
@@ -37,6 +37,11 @@ LONG = 2.5                   # unless that is so many times as long as the middl
 SAME = 0.995                 # times as long as the longest, from which on a tile is one of the longest,
 LESS = 0.05                  # which take less than their length says, if by so great a part of it
 GOLDEN = 0.6180339887               # its multiples, less their whole parts, are spread evenly whatever their number
+
+
+def spread(count: int) -> list[float]:
+    """So many places from 0 to 1, five or more: those of SPREAD, with others between them."""
+    return [*SPREAD[:-2], *((0.5 + GOLDEN * turn) % 1 for turn in range(count - len(SPREAD))), *SPREAD[-2:]]
 
 
 @dataclass(frozen=True)
@@ -55,13 +60,16 @@ class Lengths:
 
     @property
     def differ(self) -> bool:
-        """Whether tiles differ in length."""
-        return bool(self.all.max() > ALIKE * self.all.min())
+        """Whether tiles differ in length. Before its first tile a CTA runs blocks that count as that one's."""
+        some = [lengths for lengths in (self.first, self.drawn) if len(lengths)]
+        longest = [float(lengths.max()) for lengths in some]
+        return any(most > ALIKE * lengths.min() for most, lengths in zip(longest, some, strict=True)) or max(longest) > LONGER * min(longest)
 
     def sample(self, count: int, least: float = 0.0) -> tuple[int, list[int]]:
         """(CTA, so many numbers that it is to draw): tiles whose lengths are spread over those that there are. least: times as long as the shortest first one, or drawn
         one, where there are such."""
-        ctas, order = np.flatnonzero(self.first >= least * self.first.min()), np.argsort(self.drawn, kind="stable")
+        ctas = np.flatnonzero(self.first >= least * self.first.min())
+        order = np.lexsort((GOLDEN * np.arange(len(self.drawn)) % 1, self.drawn))               # of a length, those of fewer rows among the others
         ctas = ctas if len(ctas) else np.arange(len(self.first))
         longer = order[self.drawn[order] >= least * self.drawn.min()]
         order = longer if len(longer) else order
@@ -69,7 +77,7 @@ class Lengths:
         lengths = self.drawn[order]
         first = int(ctas[np.argmin(np.abs(begins - np.quantile(begins, FIRST if lengths[-1] > ALIKE * lengths[0] else 1.0)))])
         most = len(order) if lengths[-1] <= LONG * np.median(lengths) else int(0.9 * len(order)) + 1
-        return first, [int(order[min(int(at * (len(order) - 1)), most - 1)]) for at in np.resize(SPREAD, count)]
+        return first, [int(order[min(int(at * (len(order) - 1)), most - 1)]) for at in spread(count)]
 
     def even(self) -> list[int]:
         """Numbers that a CTA draws, one of those that all together draw at a time, each time at another place of theirs."""

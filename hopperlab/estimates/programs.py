@@ -37,7 +37,7 @@ class Actor:
     """Warps that go together. slot: of their CTA among the sampled ones; first, warps: which of it; steps: entries of trace.py and COMPUTE, each with its warps last;
     multiplies: by wgmma; turns: in turn with other warpgroups; followed: steps that are products behind which, without turns, others follow at once;
     split: takes maxima in several chains (`_split`) while others do, too; beside: how many others of its CTA multiply as it does, all without
-    turns; output: what cut.py makes of them."""
+    turns; crowded: one of three or more that hand over one group of products a turn; output: what cut.py makes of them."""
 
     slot: int
     first: int
@@ -49,6 +49,7 @@ class Actor:
     followed: frozenset[int] = frozenset()
     split: bool = False
     beside: int = 0
+    crowded: bool = False
 
 
 def asked_at_once(actor: Actor) -> float:
@@ -80,10 +81,11 @@ def programs(sample: Sample, board: Board) -> list[Actor]:
 
 def _beside_others(actor: Actor, split: bool, others: int) -> Actor:
     """One of several actors that multiply. split: whether they take maxima in several chains; of two of them that take turns, one multiplies while the other takes
-    maxima."""
+    maxima, and of three that hand over two groups a turn they are kept apart by the time of both."""
+    followed = _followed(actor.steps)
     if actor.turns:
-        return replace(actor, split=split and others != 1)
-    return replace(actor, followed=_followed(actor.steps), split=split, beside=others)
+        return replace(actor, split=split and others != 1, crowded=others > 1 and not followed)
+    return replace(actor, followed=followed, split=split, beside=others)
 
 
 def _split(block: Sequence[Instr]) -> bool:

@@ -40,9 +40,9 @@ class Runner:
     over: bool = False
 
     def __post_init__(self) -> None:
-        self.who = self.place, self.actor.first
+        self.who, self.began = (self.place, self.actor.first), self.at
 
-    def alike(self, begun: float, lost: float) -> float:
+    def alike(self, lost: float) -> float:
         """How many others of its CTA do the same at the same time: in their first tile those that wait for the same and take no turns begin it within 10 cycles, and
-        drift apart (benchmarks/marked_attention.py). begun: when the SM's first CTA did; lost: cycles until a third of that is left."""
-        return 0.0 if self.tiles or not self.actor.beside else self.actor.beside * math.exp((begun - self.at) / lost)
+        drift apart (benchmarks/marked_attention.py). lost: cycles since its CTA began until a third of that is left."""
+        return 0.0 if self.tiles or not self.actor.beside else self.actor.beside * math.exp((self.began - self.at) / lost)

@@ -39,7 +39,8 @@ ALIKE = 1.1                  # by which traces of CTAs that do the same may diff
 MIXED = 12                   # clusters of a sample of CTAs that differ
 DEALT = 4                    # tiles, or parts of them, that are seen where tiles are shared along k,
 MOST_DEALT = 20_000          # and blocks that warps run there, at least
-DRAWN = 5                    # tiles that a sampled CTA draws, where tiles differ in length
+DRAWN, MOST_DRAWN = 5, 13    # tiles that a sampled CTA draws, where tiles differ in length: the more the shorter they are,
+ENOUGH = 400.0               # blocks that its drawing warp runs in all
 CANDIDATES = 10              # CTAs of a launch of attention that are looked at for the one that does most
 EMPTY = 1.25                 # times as long as the shortest tile, up to which tiles may hold nothing: there is less to do than for one block
 MOST_WORK = 60_000_000       # of a sample: a warp instruction is 1, a memory access 32 (emulator/observe/work.py)
@@ -255,7 +256,7 @@ def drawn(launch: Plan) -> Sample | None:
         return of_like(launch, known)
     if len(known.drawn):
         found = of_lengths(launch, known)
-        return found if written(found) >= DRAWN else of_lengths(launch, replace(known, empty=EMPTY * float(known.all.min())), EMPTY)
+        return found if written(found) >= len(found.seen) - 1 else of_lengths(launch, replace(known, empty=EMPTY * float(known.all.min())), EMPTY)
     some = np.random.default_rng(1).permutation(launch.geometry.ctas)[:MIXED]
     return replace(run(launch, some.tolist(), MOST_ENTRIES * FURTHEST), lengths=known, seen=tuple(known.first[some]))
 
@@ -272,10 +273,11 @@ def of_like(launch: Plan, known: Lengths) -> Sample:
 
 def of_lengths(launch: Plan, known: Lengths, least: float = 0.0) -> Sample:
     """A sample of a CTA that draws tiles of many lengths. least: times as long as the shortest, which hold nothing where a shorter sequence has fewer tiles."""
-    first, numbers = known.sample(DRAWN, least)
+    count = int(min(MOST_DRAWN, max(DRAWN, ENOUGH / np.median(known.drawn))))
+    first, numbers = known.sample(count, least)
     found = run(launch, (first,), MOST_ENTRIES * FURTHEST, numbers)
     seen = known.first[first], *known.drawn[numbers]
-    return replace(found, lengths=known, seen=seen[1:] if least and written(found) == DRAWN - 1 else seen)          # all first tiles may hold nothing
+    return replace(found, lengths=known, seen=seen[1:] if least and written(found) == count - 1 else seen)          # all first tiles may hold nothing
 
 
 def written(sample: Sample) -> int:

@@ -59,7 +59,6 @@ class Simulation:
         mine = [actor for actor in actors if actor.slot == slot]
         self.left[(copy, slot)] = len(mine)
         self.starts[copy] = at
-        sm.begun = min(sm.begun, at)
         self.sms[(copy, slot)] = sm
         self.cluster_warps[copy] = self.warps * cluster
         taken = {place for (_, other), place in self.places.items() if other == slot}
@@ -122,11 +121,11 @@ class Simulation:
             held, longer = beside * (numbers["alu_held"] * stays), beside * (numbers["special_held"] * special)
             alu, special, alone = alu + held, special + longer, alone + (held + longer)
         idle, power = sm.idle.average(who), FOLLOWED if actor.followed else 1.0
-        meets = numbers["meets"] if actor.turns else None if actor.multiplies else 1.0
+        meets = numbers["meets_crowded" if actor.crowded else "meets"] if actor.turns else None if actor.multiplies else 1.0
         schedulers, exponentials, pipes, mma = sm.parts.of(runner.part, warps if warps < 4 else 4)
         end, more = at, later(schedulers, issue, who, meets, idle, power)
         if special:
-            least = special * runner.alike(sm.begun, numbers["alike_lost"])
+            least = special * runner.alike(numbers["alike_lost"])
             more = [one + max(wait, least) for one, wait in zip(more, later(exponentials, special, who, meets, idle, power), strict=True)]
         if alu:
             waits = later(pipes, alu, who, None if actor.multiplies and len(sm.products.there) == 1 else 1.0, idle)

@@ -217,7 +217,6 @@ class Multiprocessor:
         self.at_once = 0.0
         self.loaded = self.pushed = self.arrived = 0.0
         self.ahead = 0.0                 # cycles between k-blocks' loads and the end of the first wait for them, in all
-        self.begun = NEVER               # when its first CTA did
         self.ready = NEVER               # from when on tensor loads go out: the first one fetches what describes the tensor, and finds no address translated
 
     def multiply(self, at: float, cycles: float, warp: Any) -> float:

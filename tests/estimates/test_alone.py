@@ -85,7 +85,7 @@ def test_a_loop_that_moves_data_within_shared_memory_waits_for_what_it_loads():
     assert looped == slots + latency + STORED + BACK > straight
 
 
-def beside(unit, part, cost, multiplies, products=2, turns=False, idle=0.0, followed=frozenset()):
+def beside(unit, part, cost, multiplies, products=2, turns=False, idle=0.0, followed=frozenset(), crowded=False):
     """Cycles of one warpgroup where others have a unit for a part of the time. products: warpgroups that multiply; turns: whether it takes turns with others;
     idle: share of the time that it has waited."""
     found, one = sm.Simulation(H200, sm.Memory(1.0, 1.0, 1.0, 1.0), {}, 8, 4, lambda index: None), sm_units.Multiprocessor()
@@ -94,7 +94,7 @@ def beside(unit, part, cost, multiplies, products=2, turns=False, idle=0.0, foll
     one.lately.move(1e5)
     getattr(one.parts.all[0], unit).used(part * sm_units.SEEN, "others")
     one.idle.used(idle * sm_units.SEEN, (0, 0))
-    runner = sm.Runner(programs.Actor(0, 0, 4, [], multiplies=multiplies, turns=turns, followed=followed), one, 0, at=1e5)
+    runner = sm.Runner(programs.Actor(0, 0, 4, [], multiplies=multiplies, turns=turns, followed=followed, crowded=crowded), one, 0, at=1e5)
     found._compute(runner, cost, 4)
     return runner.at - 1e5
 
@@ -104,6 +104,8 @@ def test_warps_that_multiply_meet_others_less_often(multiplies, turns, share):
     """Those that take turns as often as was fitted, others the more the more there are."""
     for unit, cost in (("scheduler", Cost(issue=100, alone=150)), ("special", Cost(special=100, alone=150))):
         assert beside(unit, 0.3, cost, multiplies, turns=turns) == pytest.approx(150 + share * 100 * 0.3, rel=0.02)
+        crowded = beside(unit, 0.3, cost, True, turns=True, crowded=True)
+        assert beside(unit, 0.3, cost, True, turns=True) < crowded == pytest.approx(150 + H200.number("meets_crowded") * 100 * 0.3, rel=0.02)
     assert beside("special", 0.6, Cost(special=100, alone=150), True) == pytest.approx(150 + 0.6 * 60, rel=0.02)
     assert beside("special", 0.49, Cost(special=100, alone=150), True, followed=frozenset({1})) == pytest.approx(150 + 0.7 * 49, rel=0.02), "who goes before others"
 

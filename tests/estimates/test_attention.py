@@ -51,12 +51,14 @@ def test_warps_of_a_warpgroup_are_one_actor(fp8):
     assert warps[4] == warps[8] == 4, warps
 
 
-@pytest.mark.parametrize("turns", [0, 1])
-def test_who_takes_turns_is_told_by_named_barriers_of_two_warpgroups(turns):
-    (q, k, v), o, lse, starts = operands(np.uint16)
-    launch = attention.forward(q, k, v, o, lse, starts, starts, choice=attention.Forward(bn=128, consumers=2, turns=turns), backend="emulator")
-    made = programs.programs(sampled(launch), H200)
-    assert {actor.turns for actor in made if actor.multiplies} == {bool(turns)} and not any(actor.turns for actor in made if not actor.multiplies)
+@pytest.mark.parametrize("consumers, overlap, turns, crowded", [(2, 1, 0, False), (2, 1, 1, False), (2, 0, 1, False), (3, 1, 1, False), (3, 0, 0, False), (3, 0, 1, True)])
+def test_who_takes_turns_is_told_by_named_barriers_of_two_warpgroups(consumers, overlap, turns, crowded):
+    """Three that hand over their scores alone in a turn are not kept apart by it as others are."""
+    (q, k, v), o, lse, starts = operands(np.uint16, 768, d=64)
+    choice = attention.Forward(bn=128, consumers=consumers, overlap=overlap, turns=turns)
+    made = programs.programs(sampled(attention.forward(q, k, v, o, lse, starts, starts, choice=choice, backend="emulator")), H200)
+    assert {(actor.turns, actor.crowded) for actor in made if actor.multiplies} == {(bool(turns), crowded)}
+    assert not any(actor.turns or actor.crowded for actor in made if not actor.multiplies)
 
 
 def inner_loop(launch):

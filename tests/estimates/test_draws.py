@@ -184,3 +184,27 @@ def test_serialised_products_have_no_estimate():
     case = next(case for case in recorded.cases(("roles",)) if "ROW_BLOCKS=3" in case.name and "PRODUCER_REGISTERS=0" in case.name)
     with pytest.warns(hl.PtxasWarning), pytest.raises(hl.LaunchError, match="C7511"):
         judging.judge(case, boards.board("h200"))
+
+
+@pytest.mark.parametrize("first, drawn, differ", [
+    ([36.0], [30.0, 31.0], False), ([36.0], [], False), ([66.0], [60.0, 61.0], False), ([36.0, 42.0], [30.0], True), ([36.0], [30.0, 36.0], True),
+    ([36.0], [18.0], True), ([24.0], [42.0], True)])
+def test_what_a_cta_runs_before_its_first_tile_makes_that_no_longer(first, drawn, differ):
+    """Six blocks of attention's producer, where a block of keys takes six, too."""
+    assert draws.Lengths(np.array(first), np.array(drawn)).differ == differ
+
+
+def test_of_tiles_of_a_length_some_from_all_over_are_sampled():
+    """A sequence's last tiles are drawn side by side, and have fewer rows than others of as many blocks."""
+    drawn = np.concatenate([np.full(400, 30.0), np.full(200, 24.0)])
+    numbers = draws.Lengths(np.full(8, 30.0), drawn).sample(13)[1]
+    assert len(set(numbers)) > 10 and drawn[numbers[-2]] == 30 and {24.0, 30.0} == set(drawn[numbers])
+    longest = [number for number in numbers if drawn[number] == 30]
+    assert 0.3 < np.mean([number < 200 for number in longest]) < 0.7
+
+
+@pytest.mark.parametrize("count", [5, 8, 13])
+def test_places_of_sampled_tiles_are_spread(count):
+    places = draws.spread(count)
+    assert len(places) == count and set(draws.SPREAD) <= set(places) and places[-2] == 1
+    assert max(np.diff([0.0, *sorted(places)])) < 0.35

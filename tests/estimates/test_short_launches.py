@@ -78,11 +78,11 @@ def test_warpgroups_without_turns_are_alike_in_their_first_tile():
     without, turns = (programs.programs(sampled(e4m3([256] * 2, 8, d)), H200) for d in (128, 64))
     assert {actor.beside for actor in without if actor.multiplies} == {1} and {actor.beside for actor in turns} == {0} < {actor.turns for actor in turns}
     runner = Runner(next(actor for actor in without if actor.multiplies), Multiprocessor(), 0, 2300.0)
-    assert runner.alike(2300.0, 80_000.0) == 1.0
+    assert runner.alike(80_000.0) == 1.0
     runner.at = 42_300.0
-    assert runner.alike(2300.0, 80_000.0) == pytest.approx(math.exp(-0.5))
+    assert runner.alike(80_000.0) == pytest.approx(math.exp(-0.5))
     runner.tiles = 1
-    assert runner.alike(2300.0, 80_000.0) == 0.0
+    assert runner.alike(80_000.0) == 0.0
 
 
 @pytest.mark.parametrize("first", [1.0, 0.25])
