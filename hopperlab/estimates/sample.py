@@ -39,7 +39,7 @@ ALIKE = 1.1                  # by which traces of CTAs that do the same may diff
 MIXED = 12                   # clusters of a sample of CTAs that differ
 DEALT = 4                    # tiles, or parts of them, that are seen where tiles are shared along k,
 MOST_DEALT = 20_000          # and blocks that warps run there, at least
-DRAWN, MOST_DRAWN = 5, 13    # tiles that a sampled CTA draws, where tiles differ in length: the more the shorter they are,
+DRAWN, MOST_DRAWN = 5, 13    # tiles that a sampled CTA draws, where tiles differ in length: more, if CTAs draw as many, the shorter they are,
 ENOUGH = 400.0               # blocks that its drawing warp runs in all
 CANDIDATES = 10              # CTAs of a launch of attention that are looked at for the one that does most
 EMPTY = 1.25                 # times as long as the shortest tile, up to which tiles may hold nothing: there is less to do than for one block
@@ -273,7 +273,7 @@ def of_like(launch: Plan, known: Lengths) -> Sample:
 
 def of_lengths(launch: Plan, known: Lengths, least: float = 0.0) -> Sample:
     """A sample of a CTA that draws tiles of many lengths. least: times as long as the shortest, which hold nothing where a shorter sequence has fewer tiles."""
-    count = int(min(MOST_DRAWN, max(DRAWN, ENOUGH / np.median(known.drawn))))
+    count = int(min(MOST_DRAWN, max(DRAWN, min(ENOUGH / np.median(known.drawn), len(known.drawn) / len(known.first)))))
     first, numbers = known.sample(count, least)
     found = run(launch, (first,), MOST_ENTRIES * FURTHEST, numbers)
     seen = known.first[first], *known.drawn[numbers]
