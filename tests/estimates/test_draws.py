@@ -199,8 +199,8 @@ def test_of_tiles_of_a_length_some_from_all_over_are_sampled():
     drawn = np.concatenate([np.full(400, 30.0), np.full(200, 24.0)])
     numbers = draws.Lengths(np.full(8, 30.0), drawn).sample(13)[1]
     assert len(set(numbers)) > 10 and drawn[numbers[-2]] == 30 and {24.0, 30.0} == set(drawn[numbers])
-    longest = [number for number in numbers if drawn[number] == 30]
-    assert 0.3 < np.mean([number < 200 for number in longest]) < 0.7
+    longest = [number for _, number in sorted(zip(draws.spread(13), numbers, strict=True)) if drawn[number] == 30]
+    assert 0.3 < np.mean([number < 200 for number in longest]) < 0.7 and longest != sorted(longest), "longer ones are not those drawn later"
 
 
 @pytest.mark.parametrize("count", [5, 8, 13])

@@ -108,3 +108,11 @@ def test_lanes_of_few_sms_store_no_faster_than_those_of_all():
     found = sampled(e4m3([256] * 2, 8, 128))
     part = chip.Part(found, H200, [], 32, 1, 1.0, 1.0)
     assert part.memory(part.traffic()).lane_store == H200.number("lane_store_bytes")
+
+
+@pytest.mark.parametrize("lengths, heads, tiles", [([512] * 8, 8, 6), ([512] * 32, 32, 11), ([2048] * 8, 32, 7)])
+def test_more_tiles_are_sampled_only_where_a_cta_draws_as_many(lengths, heads, tiles):
+    """A first one and five, or up to thirteen where they are short: causal attention, two tiles a CTA and some twenty."""
+    launch = bf16(lengths, heads, 64, True)
+    found = sampled(launch)
+    assert found.lengths.differ and len(found.seen) == tiles == max(found.trace.tiles.values()) + 1
