@@ -51,7 +51,8 @@ def test_warps_of_a_warpgroup_are_one_actor(fp8):
     assert warps[4] == warps[8] == 4, warps
 
 
-@pytest.mark.parametrize("consumers, overlap, turns, crowded", [(2, 1, 0, False), (2, 1, 1, False), (2, 0, 1, False), (3, 1, 1, False), (3, 0, 0, False), (3, 0, 1, True)])
+@pytest.mark.parametrize("consumers, overlap, turns, crowded", [
+    (2, 1, 0, False), (2, 1, 1, False), (2, 0, 1, False), (3, 1, 1, False), (3, 0, 0, False), (3, 0, 1, True)])
 def test_who_takes_turns_is_told_by_named_barriers_of_two_warpgroups(consumers, overlap, turns, crowded):
     """Three that hand over their scores alone in a turn are not kept apart by it as others are."""
     (q, k, v), o, lse, starts = operands(np.uint16, 768, d=64)
