@@ -144,7 +144,8 @@ _FITTED = {
     "wgmma_fed": (1.03, "times", "benchmarks/merged_products.py on both boards: products take so much longer where copies bring what they multiply"),
     "fed_bytes": (30, "bytes/cycle", "fitted, weakly (attention with one consumer, where 16 arrive): from which on copies do so"),
     "meets": (0.3, "share", "fitted: of what others would hold it up at its scheduler and the unit for exponentials, what a warp meets that multiplies and takes turns"),
-    "meets_crowded": (0.5, "share", "fitted on 25 draws of attention/*.cu: the same where three warpgroups take turns for their scores alone (OVERLAP=0)"),
+    "meets_crowded": (0.5, "share", "fitted, weakly, on 111 launches in 36 draws of attention/*.cu: the same where three"
+                      " warpgroups take turns for their scores alone (OVERLAP=0)"),
     "split_met": (2.6, "times", "fitted on 18 draws of attention/forward.cu: by how much a softmax meets others the longer whose maxima are in several chains"),
     "alike_lost": (80_000, "cycles", "fitted, weakly, on short launches of attention/forward_fp8.cu (marks of the clock: warpgroups of a CTA begin its first tile 10"
                    " cycles apart, and are 300 apart 40,000 later): until those without turns want exponentials at other times"),
