@@ -2,7 +2,6 @@
 """From one SM to the whole chip: its share of L2 and memory, waves of CTAs, what a cut sample leaves out, and the clock that power allows."""
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
@@ -11,9 +10,8 @@ from typing import TYPE_CHECKING
 from ..measure.launches.gemm_configurations import clusters_at_once
 from . import cut
 from .boards import Board
-from .draws import ALIKE, LONGER, Lengths, fitted, makespan
 from .clock import Busy, megahertz
-from .cut import NotEnough, extrapolated, progress
+from .cut import extrapolated, progress
 from .programs import Actor, asked_at_once, programs
 from .l2_and_memory import Memory, dram_share, first_tiles, l2_share, outside_share, queued, serving
 from .sm import Simulation
@@ -124,7 +122,8 @@ def merged(sample: Sample, loaded: dict[int, float], board: Board, rounds: float
         if sample.cluster == 1:
             saved += early * sample.wave.same * (1 - 1 / number("l2_merged_begun"))
         return again * (1 - saved + sample.wave.several(loaded) * (number("l2_asked") / number("l2_sent") - 1))
-    near, others = (1 + together * (number(name) - 1) for name in ("l2_merged_clusters" if sample.cluster > 1 else "l2_merged", "l2_merged_others"))
+    names = ("l2_merged_clusters", "l2_merged_clusters") if sample.cluster > 1 else ("l2_merged", "l2_merged_others")
+    near, others = (1 + together * (number(name) - 1) for name in names)
     return again * sample.wave.merged(loaded, near, others)
 
 
@@ -237,7 +236,7 @@ class Part:
         """The launch, and memory with the latency of an L2 as busy and at the clock as it was."""
         sample, board, active = self.sample, self.board, self.places * self.sample.cluster
         sim, sms, ends = _run(sample, self.actors, board, memory, self.each)
-        whole = _whole(sim, self.actors, sample, ends, self.each) if sample.lengths is None else _drawn(sim, sample, sample.lengths, board)
+        whole = _whole(sim, self.actors, sample, ends, self.each) if sample.lengths is None else cut.drawn(sim, sample, sample.lengths)
         whole += board.number("sums_wait") if sample.asked else 0.0
         if sample.outside is not None:
             mhz = memory.pace * board.number("clock_mhz")
@@ -364,26 +363,6 @@ def _whole(sim: Simulation, actors: list[Actor], sample: Sample, ends: list[floa
         back = max(1, len(ends) // sample.resident // 2) * sample.resident
         last += more * (ends[-1] - ends[-1 - back]) / back
     return last
-
-
-def _drawn(sim: Simulation, sample: Sample, known: Lengths, board: Board) -> float:
-    """Cycles until all tiles are done, where each goes to who is free first: a tile takes as long as those of the sample say of its length."""
-    lengths, times, before, start = [], [], [], board.number("start_cycles")
-    for (copy, _slot), end in sim.cta_ends.items() if not len(known.drawn) else ():
-        lengths.append(sample.seen[copy % len(sample.seen)])
-        times.append(end - sim.starts[copy])
-    for (copy, _slot, _first), marks in sim.tile_marks.items() if len(known.drawn) else ():
-        if len(marks) == len(sample.seen) - 1:
-            lengths += sample.seen[1:-1]
-            times += [end - start for start, end in itertools.pairwise(marks)]
-            before.append(marks[0] - sim.starts[copy] + start)
-    if len(lengths) < 2:
-        raise NotEnough("fewer than two tiles were seen of each warpgroup that writes")
-    if before and max(lengths) <= ALIKE * min(lengths) and sample.seen[0] > LONGER * max(lengths):
-        lengths, times = [*lengths, sample.seen[0]], [*times, sum(before) / len(before) - start]         # what is drawn says nothing of longer ones
-    first, step, less = fitted(lengths, times, float(known.drawn.max(initial=0.0)), float(known.all.min()))
-    begun = max(start, sum(before) / len(before) - first - step * sample.seen[0] if before else 0.0)
-    return begun + makespan(known, int(board.number("sms")), sample.resident, first, step, board.number("next_cta"), less, board.number("empty_tile"))
 
 
 def _busy(sms: list[Multiprocessor], seen: float, cycles: float, moved: Traffic, active: int, working: float) -> Busy:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from . import trace as T
+from .draws import ALIKE, LONGER, Pace, fitted, makespan
 from .programs import COMPUTE
 from .sm_units import NEVER
 
 if TYPE_CHECKING:
+    from .draws import Lengths
     from .programs import Actor
     from .sample import Sample
     from .sm import Simulation
@@ -20,6 +23,8 @@ WHOLE = 0.01                 # of a tile, which is none
 SHORTER = 0.5                # tiles more than others, at most, that a CTA draws where some tiles take less
 FEW = 4                      # tiles of a place, at most, of which it matters that the last ones are not everywhere,
 ALL = 0.9                    # if fewer places than this share have one
+LOST = 0.5                   # of the time until warpgroups are no longer alike: what a shorter first tile takes more says nothing of longer ones
+SOONER = 0.9, 1.0, 1.1       # times as long before it begins, a tile is drawn: CTAs differ by as much, and who draws first may draw once more
 
 
 def stored(actor: Actor) -> float:
@@ -94,6 +99,8 @@ def wanted(sample: Sample, actors: list[Actor]) -> float:
     tiles have fewer rows, which take less, who has had such tiles draws more."""
     if not sample.tiles or not tiles(actors):
         return math.ceil(tiles_each(sample, actors) - WHOLE)
+    if sample.most:
+        return sample.most
     most = math.ceil(sample.tiles * sample.resident - WHOLE) / sample.resident
     return min(most, sample.tiles + SHORTER) if uneven(sample, actors) else most
 
@@ -130,8 +137,10 @@ def uneven(sample: Sample, actors: list[Actor]) -> bool:
 def undrawn(sim: Simulation, actors: list[Actor], sample: Sample) -> float:
     """Cycles of what a sampled CTA has drawn beyond what is `wanted`."""
     marks = max(sim.tile_marks.values(), key=len, default=[])
-    if len(marks) < 2:
+    if not marks:
         return 0.0
+    if len(marks) == 1:
+        marks = [*marks, sim.latest]
     return max(0.0, math.ceil(sample.tiles - WHOLE) - wanted(sample, actors)) * (marks[-1] - marks[0]) / (len(marks) - 1)
 
 
@@ -154,6 +163,48 @@ def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample, each: int
     seen = len(marks) // len(writers)
     last, first = marks[seen * len(writers) - 1], marks[len(writers) - 1]
     return last + max(0.0, wanted(sample, actors) - seen) * (last - first) / (seen - 1)
+
+
+def drawn(sim: Simulation, sample: Sample, known: Lengths) -> float:
+    """Cycles until all tiles are done, where each goes to who draws first: a tile takes as long as those of the sample say of its length, and the first one of a CTA,
+    from its first product on, more, as the sampled one does: it waits for memory, and its warpgroups are alike."""
+    lengths, times, begun, own, number = list[float](), list[float](), list[float](), list[float](), sim.numbers
+    for (copy, _slot), end in sim.cta_ends.items() if not len(known.drawn) else ():
+        lengths.append(sample.seen[copy % len(sample.seen)])
+        times.append(end - sim.starts[copy])
+    for key, marks in sim.tile_marks.items() if len(known.drawn) else ():
+        if len(marks) == len(sample.seen) - 1:
+            lengths += sample.seen[1:-1]
+            times += [end - begin for begin, end in itertools.pairwise(marks)]
+            own.append(marks[0] - sim.begins[key])
+            begun.append(sim.begins[key] - sim.starts[key[0]])
+    if len(lengths) < 2:
+        raise NotEnough("fewer than two tiles were seen of each warpgroup that writes")
+    first_took, before = (sum(each) / len(each) if each else 0.0 for each in (own, begun))
+    if own and max(lengths) <= ALIKE * min(lengths) and sample.seen[0] > LONGER * max(lengths):
+        lengths, times = [*lengths, sample.seen[0]], [*times, first_took]                           # what is drawn says nothing of longer ones
+    first, step, less = fitted(lengths, times, float(known.drawn.max(initial=0.0)), float(known.all.min()))
+    expected, lost = first + step * sample.seen[0], number["alike_lost"]
+    more = first_took - expected if own else 0.0
+    slower = max(0.0, more) / -math.expm1(-max(LOST * lost, expected) / lost)
+    pace = ahead(sim, Pace(first, step, less, number["empty_tile"], slower, lost))
+    spans = [makespan(known, int(number["sms"]), sample.resident, replace(pace, later=some * pace.later, sooner=pace.sooner + (some - 1) * pace.later), number["next_cta"])
+             for some in SOONER]
+    return number["start_cycles"] + max(0.0, before + min(0.0, more)) + sum(spans) / len(spans)
+
+
+def ahead(sim: Simulation, pace: Pace) -> Pace:
+    """The same with how long before a tile is done, or begins, its CTA draws the next one. The loads of a tile are all under way long before it is done, and who loads
+    draws the next one then: when there is room for the last of them, and when q of the tile before has been read."""
+    early, later, sooner = list[float](), [0.0], list[float]()
+    most = max(map(len, sim.tile_marks.values()), default=0)
+    for (copy, slot, _first), marks in sim.tile_marks.items():
+        draws = sim.draws.get((copy, slot), [])[:-1] if len(marks) == most else []
+        for number, (at, mark) in enumerate(zip(draws[-most:], marks, strict=False)):                 # a first tile that holds nothing has no mark
+            (later if number else early).append(mark - at)
+            sooner += [marks[number - 1] - at] if number else []
+    known = max(sooner, default=0.0)
+    return replace(pace, early=max(0.0, sum(early) / len(early)) if early else 0.0, later=max(later), sooner=known if known > 0 else math.inf)
 
 
 def dealt(sim: Simulation, most: float) -> float:

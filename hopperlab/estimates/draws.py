@@ -7,6 +7,7 @@ and runs a number of blocks per tile which grows with its k-blocks. Of kernels w
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -47,11 +48,12 @@ def spread(count: int) -> list[float]:
 @dataclass(frozen=True)
 class Lengths:
     """Blocks that the drawing warp runs a tile: of the first tile of each CTA, and of what is drawn, by number. empty: up to how many a tile holds nothing, where a
-    shorter sequence has fewer of them."""
+    shorter sequence has fewer of them; most: first tiles that are longer take no longer than one of so many: some warpgroups have no rows of them."""
 
     first: NDArray[Any]
     drawn: NDArray[Any]
     empty: float = 0.0
+    most: float = math.inf
 
     @property
     def all(self) -> NDArray[Any]:
@@ -65,24 +67,39 @@ class Lengths:
         longest = [float(lengths.max()) for lengths in some]
         return any(most > ALIKE * lengths.min() for most, lengths in zip(longest, some, strict=True)) or max(longest) > LONGER * min(longest)
 
+    @property
+    def drawn_alike(self) -> bool:
+        """Whether tiles that are drawn are as long as each other; what is sampled of them then says nothing of longer first ones."""
+        return bool(self.drawn.max() <= ALIKE * self.drawn.min())
+
     def sample(self, count: int, least: float = 0.0) -> tuple[int, list[int]]:
         """(CTA, so many numbers that it is to draw): tiles whose lengths are spread over those that there are. least: times as long as the shortest first one, or drawn
         one, where there are such."""
-        ctas = np.flatnonzero(self.first >= least * self.first.min())
+        ctas = np.flatnonzero((self.first >= least * self.first.min()) & (self.first <= self.most))
         order = np.lexsort((GOLDEN * np.arange(len(self.drawn)) % 1, self.drawn))               # of a length, those of fewer rows among the others
         ctas = ctas if len(ctas) else np.arange(len(self.first))
         longer = order[self.drawn[order] >= least * self.drawn.min()]
         order = longer if len(longer) else order
         begins = self.first[ctas]
         lengths = self.drawn[order]
-        first = int(ctas[np.argmin(np.abs(begins - np.quantile(begins, FIRST if lengths[-1] > ALIKE * lengths[0] else 1.0)))])
+        first = int(ctas[np.argmin(np.abs(begins - np.quantile(begins, 1.0 if self.drawn_alike else FIRST)))])
         most = len(order) if lengths[-1] <= LONG * np.median(lengths) else int(0.9 * len(order)) + 1
         return first, [int(order[min(int(at * (len(order) - 1)), most - 1)]) for at in spread(count)]
 
-    def even(self) -> list[int]:
-        """Numbers that a CTA draws, one of those that all together draw at a time, each time at another place of theirs."""
-        ctas, count = len(self.first), len(self.drawn)
-        return [start + int(min(ctas, count - start) * (GOLDEN * turn % 1)) for turn, start in enumerate(range(0, count, ctas), 1)]
+    def below(self, cta: int) -> Lengths | None:
+        """The same, if first tiles as long as that of a CTA take no longer than the next shorter ones; None where there are none."""
+        shorter = self.first[self.first < SAME * self.first[cta]]
+        return replace(self, most=float(shorter.max())) if len(shorter) else None
+
+    def even(self, least: int = 0) -> list[int]:
+        """Numbers that a CTA draws, one of those that all together draw at a time, each time at another place of theirs. least: of all tiles, the first one that it may
+        draw, if there is such a one."""
+        ctas, count, found = len(self.first), len(self.drawn), []
+        for turn, start in enumerate(range(0, count, ctas), 1):
+            end = min(start + ctas, count)
+            begin = least - ctas if start < least - ctas < end else start
+            found.append(begin + int((end - begin) * (GOLDEN * turn % 1)))
+        return found
 
 
 class Undone(Listener):
@@ -199,19 +216,42 @@ def _sorted(found: dict[int, int], ctas: int) -> Lengths | None:
     return Lengths(np.array(first, float), np.array(drawn, float))
 
 
-def makespan(known: Lengths, places: int, at_once: int, first: float, step: float, between: float, less: float = 0.0, empty: float = 0.0) -> float:
-    """Cycles until all tiles are done, where the next one goes to who is free first: a tile takes first + step * length. places: SMs, of which each has
-    `at_once` CTAs at a time; between: from the end of a CTA to the next one's first instruction; less: cycles that the longest tiles take less; empty: that one takes
-    which holds nothing."""
+@dataclass(frozen=True)
+class Pace:
+    """Cycles of tiles: first + step * length each. less: that the longest ones take less; empty: of one that holds nothing; slower: that long first ones take more, those of
+    less than `lost` cycles the less, the shorter they are. Who draws the next tile does so before the last one is done: `early` before a CTA's first one is, then as late
+    as `later` before another one is, or `sooner` before that begins."""
+
+    first: float
+    step: float
+    less: float = 0.0
+    empty: float = 0.0
+    slower: float = 0.0
+    lost: float = math.inf
+    early: float = 0.0
+    later: float = 0.0
+    sooner: float = math.inf
+
+
+def makespan(known: Lengths, places: int, at_once: int, pace: Pace, between: float) -> float:
+    """Cycles until all tiles are done, where the next one goes to who draws first. places: SMs, of which each has `at_once` CTAs at a time; between: from the end of a CTA to
+    the next one's first instruction."""
     def takes(length: float, longest: bool) -> float:
-        return empty if length <= known.empty else first + step * length - less * longest
-    free = [0.0] * min(len(known.first), places * at_once)
+        return pace.empty if length <= known.empty else pace.first + pace.step * length - pace.less * longest
+    free = [(0.0, 0.0)] * min(len(known.first), places * at_once)          # of each CTA: when it draws, and when it is done
     heapq.heapify(free)
-    for number, (length, longest) in enumerate(zip(known.first, longest_of(known.first, float(known.drawn.max(initial=0.0))), strict=True)):
-        heapq.heapreplace(free, free[0] + takes(length, longest) + (between if number >= len(free) else 0.0))
-    for length, longest in zip(known.drawn, longest_of(known.drawn), strict=True):
-        heapq.heapreplace(free, free[0] + takes(length, longest))
-    return max(free)
+    early = pace.early if len(known.drawn) else 0.0
+    longest = longest_of(known.first, float(known.drawn.max(initial=0.0)))
+    for number, (length, long) in enumerate(zip(np.minimum(known.first, known.most), longest, strict=True)):
+        took = takes(length, long)
+        took += pace.slower * -math.expm1(-took / pace.lost) + (between if number >= len(free) else 0.0)
+        done = free[0][1] + took
+        heapq.heapreplace(free, (done - min(early, took), done))
+    for length, long in zip(known.drawn, longest_of(known.drawn), strict=True):
+        drew, begins = free[0]
+        done = begins + takes(length, long)
+        heapq.heapreplace(free, (max(drew, begins - pace.sooner, done - pace.later), done))
+    return max(done for _, done in free)
 
 
 def longest_of(lengths: NDArray[Any], least: float = 0.0) -> NDArray[Any]:

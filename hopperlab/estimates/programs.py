@@ -36,8 +36,8 @@ ROWS, MANY = 2, 80   # of a product that a thread has; maxima of a block, of mor
 class Actor:
     """Warps that go together. slot: of their CTA among the sampled ones; first, warps: which of it; steps: entries of trace.py and COMPUTE, each with its warps last;
     multiplies: by wgmma; turns: in turn with other warpgroups; followed: steps that are products behind which, without turns, others follow at once;
-    split: takes maxima in several chains (`_split`) while others do, too; beside: how many others of its CTA multiply as it does, all without
-    turns; crowded: one of three or more that hand over one group of products a turn; output: what cut.py makes of them."""
+    split: takes maxima in several chains (`_split`) while others do, too; beside: how many others of its CTA multiply as it does; crowded: one of three or more that hand
+    over one group of products a turn; output: what cut.py makes of them."""
 
     slot: int
     first: int
@@ -84,7 +84,7 @@ def _beside_others(actor: Actor, split: bool, others: int) -> Actor:
     maxima, and of three that hand over two groups a turn they are kept apart by the time of both."""
     followed = _followed(actor.steps)
     if actor.turns:
-        return replace(actor, split=split and others != 1, crowded=others > 1 and not followed)
+        return replace(actor, split=split and others != 1, crowded=others > 1 and not followed, beside=others)
     return replace(actor, followed=followed, split=split, beside=others)
 
 
@@ -203,12 +203,18 @@ def _holds(instr: Instr) -> bool:
     return instr.op == "bar" and "warp" in instr.mods and isinstance(instr.operands[0], Reg)
 
 
+def _store_parts(ctas: int, board: Board) -> float:
+    """Times as long that lanes' stores of parts of sectors take where tiles end at different times: the less, the fewer SMs store at all."""
+    few, all_of_them = board.number("store_parts_few"), board.number("store_parts_apart")
+    return few + (all_of_them - few) * min(1.0, ctas / board.number("sms"))
+
+
 class Pricer:
     """Costs of pieces of basic blocks, each worked out once."""
 
     def __init__(self, sample: Sample, board: Board):
         self.body, self.spans = sample.machine.body, sample.machine.translation.spans
-        self.counts, self.board = sample.counts, board.having(store_parts=board.number("store_parts_apart")) if sample.apart else board
+        self.counts, self.board = sample.counts, board.having(store_parts=_store_parts(sample.total, board)) if sample.apart else board
         blocks = Counter(entry[2] for warp in sample.trace.warps for entry in warp if entry[0] == T.BLOCK)
         self._runs = {at: often for block, often in blocks.items() for at in range(*self.spans[block])}
         self._known: dict[tuple[int, int], tuple[Cost, list[Priced]]] = {}

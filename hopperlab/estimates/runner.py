@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from .programs import Actor
     from .sm_units import Multiprocessor
 
+APART = 2.0                  # times the share of the time in which there are products, by which warpgroups that take turns are not alike (fitted on short launches of attention)
+
 
 @dataclass
 class Runner:
@@ -43,6 +45,10 @@ class Runner:
         self.who, self.began = (self.place, self.actor.first), self.at
 
     def alike(self, lost: float) -> float:
-        """How many others of its CTA do the same at the same time: in their first tile those that wait for the same and take no turns begin it within 10 cycles, and
-        drift apart (benchmarks/marked_attention.py). lost: cycles since its CTA began until a third of that is left."""
-        return 0.0 if self.tiles or not self.actor.beside else self.actor.beside * math.exp((self.began - self.at) / lost)
+        """How many others of its CTA do the same at the same time: those that wait for the same begin their first tile within 10 cycles, and drift apart, slowly
+        (benchmarks/marked_attention.py); those that take turns do so the less, the more of the time products take, by which the turns keep them apart.
+        lost: cycles since its CTA began until a third of that is left."""
+        if not self.actor.beside:
+            return 0.0
+        there = self.actor.beside * math.exp((self.began - self.at) / lost)
+        return there * max(0.0, 1 - APART * self.sm.products.in_use()) if self.actor.turns else there

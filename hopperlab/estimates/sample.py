@@ -25,7 +25,7 @@ from ..runtime import arguments
 from ..runtime.emulated import Mirrors
 from . import branching, order
 from .absent import Absent, Awaited, polls
-from .draws import GOLDEN, Lengths, lengths
+from .draws import GOLDEN, Lengths, Pace, lengths, makespan
 from .trace import FURTHEST, MOST_ENTRIES, TILES, Enough, Recorder
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ ALIKE = 1.1                  # by which traces of CTAs that do the same may diff
 MIXED = 12                   # clusters of a sample of CTAs that differ
 DEALT = 4                    # tiles, or parts of them, that are seen where tiles are shared along k,
 MOST_DEALT = 20_000          # and blocks that warps run there, at least
+FEW_ROUNDS, RAGGED = 4, 0.6  # of tiles, up to which it matters who has tiles with fewer rows; what such a one takes of the time of another, about, and the more the more
+                             # warpgroups have rows (marks: 0.6 to 0.8 with one of three)
 DRAWN, MOST_DRAWN = 5, 13    # tiles that a sampled CTA draws, where tiles differ in length: more, if CTAs draw as many, the shorter they are,
 ENOUGH = 400.0               # blocks that its drawing warp runs in all
 CANDIDATES = 10              # CTAs of a launch of attention that are looked at for the one that does most
@@ -83,7 +85,8 @@ class Sample:
     lengths: of all tiles, where they are drawn and differ, and `seen` of those in the sample, in order. wave: what CTAs that run at the same time share.
     asked: how many tensor and bulk loads the sampled CTAs have in all, where tiles are shared along k in even parts, else 0; loads: those of all CTAs, there.
     outside: what boxes of the launch's tensor loads have outside their arrays. done: of what a CTA does on average, what each did of a sample that was cut before it
-    wrote anything, else 1. tiles: of a CTA on average, where they are drawn and as long as each other, else 0."""
+    wrote anything, else 1. tiles: of a CTA on average, where they are drawn and as long as each other, else 0;
+    most: of the CTA that takes longest, where few follow each other and some have fewer rows, else 0."""
 
     plan: Plan
     machine: Any
@@ -102,6 +105,7 @@ class Sample:
     outside: Outside | None = None
     done: float = 1.0
     tiles: float = 0.0
+    most: float = 0.0
 
     @property
     def apart(self) -> bool:
@@ -263,19 +267,41 @@ def drawn(launch: Plan) -> Sample | None:
 
 def of_like(launch: Plan, known: Lengths) -> Sample:
     """A sample of a CTA that draws tiles as long as each other: numbers from all over, since every 132nd one may always be the same tile of a head. Where it draws few
-    and some warpgroup has no rows of one, another CTA if that has more to do."""
-    ctas, numbers = launch.geometry.ctas, known.even()
+    and some warpgroup has no rows of one, tiles of which all have rows, if it is known which these are, or another CTA if that has more to do."""
+    ctas, all_of_them = launch.geometry.ctas, len(known.all)
+    fewer, most = ragged(launch, all_of_them) if ctas < all_of_them <= FEW_ROUNDS * ctas else (0, 0.0)
+    if 0 < fewer < ctas:
+        return replace(run(launch, (ctas - 1,), draws=known.even(fewer)), tiles=all_of_them / ctas, most=most)
+    numbers = known.even()
     found = run(launch, (ctas // 2,), draws=numbers)
     if found.whole and len(set(found.trace.tiles.values())) > 1:
         found = max(found, run(launch, (int(GOLDEN * ctas),), draws=numbers), key=full)
-    return replace(found, tiles=len(known.all) / ctas)
+    return replace(found, tiles=all_of_them / ctas)
+
+
+def ragged(launch: Plan, count: int) -> tuple[int, float]:
+    """Of so many tiles that are drawn in order, those that begin, since they are the ends of sequences and have fewer rows (attention/forward.cu), and how many tiles
+    with all rows take as long as the CTA that takes longest. (0, 0.0) where the first one has as many rows as the last CTA's."""
+    ctas = launch.geometry.ctas
+    short, long = (run(launch, (cta,), draws=()) for cta in (0, ctas - 1))
+    rows, all_rows, every = full(short), full(long), sum(size for _, size in long.trace.written.values())
+    if not 0 < rows < all_rows or long.resident > 1:
+        return 0, 0.0
+    fewer = round((count - every / all_rows) / (1 - rows / all_rows))
+    part, whole = (len({warp // 4 for warp in found.trace.tiles}) for found in (short, long))              # warpgroups
+    lengths = np.where(np.arange(count) < fewer, RAGGED + (1 - RAGGED) * part / whole, 1.0)
+    return fewer, makespan(Lengths(lengths[:ctas], lengths[ctas:]), ctas, 1, Pace(0.0, 1.0), 0.0)
 
 
 def of_lengths(launch: Plan, known: Lengths, least: float = 0.0) -> Sample:
-    """A sample of a CTA that draws tiles of many lengths. least: times as long as the shortest, which hold nothing where a shorter sequence has fewer tiles."""
+    """A sample of a CTA that draws tiles of many lengths. least: times as long as the shortest, which hold nothing where a shorter sequence has fewer tiles. A longest
+    tile that stands for all is one of which all warpgroups have rows."""
     count = int(min(MOST_DRAWN, max(DRAWN, min(ENOUGH / np.median(known.drawn), len(known.drawn) / len(known.first)))))
     first, numbers = known.sample(count, least)
     found = run(launch, (first,), MOST_ENTRIES * FURTHEST, numbers)
+    shorter = known.below(first) if known.drawn_alike else None
+    if shorter is not None and len(run(launch, (first,), draws=()).trace.tiles) < len(found.trace.tiles):
+        return of_lengths(launch, shorter, least)
     seen = known.first[first], *known.drawn[numbers]
     return replace(found, lengths=known, seen=seen[1:] if least and written(found) == count - 1 else seen)          # all first tiles may hold nothing
 

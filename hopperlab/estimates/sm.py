@@ -41,17 +41,15 @@ class Simulation:
         self.products_take: dict[int, float] = {}                  # cycles, by instruction
         self.meeting = {release: board.cluster_barrier(32 * warps, release) for release in (False, True)}
         self.cta_ends: dict[tuple[int, int], float] = {}
-        self.left: dict[tuple[int, int], int] = {}
-        self.places: dict[tuple[int, int], int] = {}
+        self.left, self.places = dict[tuple[int, int], int](), dict[tuple[int, int], int]()
         self.stamp, self.latest = 0, 0.0
         self.sms: dict[tuple[int, int], Multiprocessor] = {}
         self.cluster_warps: dict[int, int] = {}
         self.store_ends: list[tuple[float, float]] = []
         self.on_end: Callable[[tuple[int, int], float], object] = lambda key, at: None
-        self.tile_ends, self.marks = list[float](), list[float]()
-        self.tile_marks: dict[tuple[int, int, int], list[float]] = {}
-        self.starts: dict[int, float] = {}
-        self.load_ends: list[tuple[float, int]] = []
+        self.tile_ends, self.marks, self.tile_marks = list[float](), list[float](), dict[tuple[int, int, int], list[float]]()
+        self.draws, self.begins = dict[tuple[int, int], list[float]](), dict[tuple[int, int, int], float]()
+        self.starts, self.load_ends = dict[int, float](), list[tuple[float, int]]()
 
     # --- who runs ---------------------------------------------------------------------------------------------------
     def start(self, actors: list[Actor], copy: int, slot: int, sm: Multiprocessor, at: float, cluster: int) -> None:
@@ -196,10 +194,13 @@ class Simulation:
         if sm.holder not in (None, runner):
             sm.held.append(runner)
             return False
-        if runner.wrote:
-            runner.wrote, runner.tiles = False, runner.tiles + 1
-            self.tile_ends.append(runner.at)
-            self.tile_marks.setdefault((runner.copy, runner.actor.slot, runner.actor.first), []).append(runner.at)
+        if runner.wrote or not runner.handed:
+            key = (runner.copy, runner.actor.slot, runner.actor.first)
+            self.begins.setdefault(key, runner.at)
+            if runner.wrote:
+                runner.wrote, runner.tiles = False, runner.tiles + 1
+                self.tile_ends.append(runner.at)
+                self.tile_marks.setdefault(key, []).append(runner.at)
         takes = self.products_take.get(step[1])
         if takes is None:
             info = self.operations(step[1]).info
@@ -387,8 +388,8 @@ class Simulation:
         return self._wait(runner, self._barrier(key, 1), phases, self.meeting[release])
 
     def mark(self, runner: Runner, step: Step) -> bool:
-        """Half of what the actor does."""
-        self.marks.append(runner.at)
+        """Half of what the actor does, or a draw."""
+        (self.marks if step[0] == T.MARK else self.draws.setdefault((runner.copy, runner.actor.slot), [])).append(runner.at)
         return True
 
 
@@ -396,4 +397,4 @@ _DO: dict[int, Callable[[Simulation, Runner, Step], bool]] = {
     T.WAIT: Simulation.wait, T.ARRIVE: Simulation.arrive, T.LOAD: Simulation.load, T.STORE: Simulation.store, T.COMMIT: Simulation.commit,
     T.GROUPS: Simulation.wait_groups, T.CP_ASYNC: Simulation.cp_async, T.CP_ARRIVE: Simulation.cp_arrive, T.NAMED: Simulation.named,
     T.NAMED_WAIT: Simulation.named_wait, T.CLUSTER: Simulation.cluster, T.CLUSTER_WAIT: Simulation.cluster_wait, T.WGMMA: Simulation.wgmma,
-    T.PRODUCTS: Simulation.products, T.REMOTE: Simulation.remote, T.MARK: Simulation.mark}
+    T.PRODUCTS: Simulation.products, T.REMOTE: Simulation.remote, T.MARK: Simulation.mark, T.DRAW: Simulation.mark}

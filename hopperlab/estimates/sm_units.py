@@ -100,6 +100,10 @@ class Shared:
         there = self.there.get(warp)
         return min(IDLE, there / max(1.0, self.lately.weight * self.lately.seen)) if there else 0.0
 
+    def in_use(self) -> float:
+        """Share of the time before that anybody has had the unit, at most 1."""
+        return min(1.0, self.all_of_them / max(1.0, self.lately.weight * self.lately.seen))
+
     def become(self, other: Shared) -> None:
         """Have been asked for what another one was."""
         self.busy, self.there, self.all_of_them = other.busy, dict(other.there), other.all_of_them

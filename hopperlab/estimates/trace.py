@@ -48,6 +48,7 @@ LONG = 6               # times as many blocks, after which one fewer is enough o
 MOST_ALONE = 1_000_000  # work (emulator/observe/work.py) of a sample that neither uses wgmma nor has written anything, before it is cut if it may be there,
 FURTHER = 3             # and at least so many times as much for its CTAs in all, that it may
 MARK = 16            # (MARK,): half of what an actor does (programs.py)
+DRAW = 17            # (DRAW, index): the number of its next tile, from a counter
 REMOTE = 15          # (REMOTE, index, bytes, barrier or -1): to another CTA's shared memory
 
 
@@ -362,6 +363,7 @@ class Recorder(Listener):
                 continue
             if self.draws is not None and self.counter in (-1, info.index):
                 self.counter = info.index
+                self._each(C, (DRAW, info.index))
                 allocation.view(4)[np.asarray(offsets) >> 2] = self.draws.pop(0) if self.draws else DONE
             else:
                 allocation.view(4)[np.asarray(offsets) >> 2] += np.uint32(value * (self.scale - 1) & 0xFFFFFFFF)

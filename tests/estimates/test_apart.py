@@ -151,5 +151,5 @@ def test_of_tiles_in_which_a_warpgroup_has_no_part_the_others_tell_the_pace():
     actors = [writes(4, 4), writes(8, 3)]
     marks = {(0, 0, 4): [124.0, 236.0, 349.0, 431.0], (0, 0, 8): [125.0, 237.0, 437.0]}
     ends = SimpleNamespace(tile_marks=marks, tile_ends=[at for some in marks.values() for at in some])
-    known = SimpleNamespace(done=1.0, wave=None, asked=0, tiles=6.8, resident=1, total=132, ctas=[0], trace=SimpleNamespace(written={1: (7000, 900_000)}))
+    known = SimpleNamespace(done=1.0, wave=None, asked=0, tiles=6.8, most=0.0, resident=1, total=132, ctas=[0], trace=SimpleNamespace(written={1: (7000, 900_000)}))
     assert cut.extrapolated(ends, actors, known, 1) == pytest.approx(431 + 3 * (431 - 124) / 3)

@@ -82,9 +82,9 @@ def test_the_skeleton_keeps_the_control_flow_alone():
 
 def test_the_next_tile_goes_to_who_is_free_first():
     known = draws.Lengths(np.array([5.0, 1.0]), np.array([1.0, 1.0, 1.0, 1.0, 4.0]))
-    assert draws.makespan(known, 2, 1, 0.0, 1.0, 0.0) == 9, "one CTA draws five short tiles under the long one, then the last"
-    assert draws.makespan(replace(known, drawn=np.array([4.0, 1.0, 1.0, 1.0, 1.0])), 2, 1, 0.0, 1.0, 0.0) == 7, "longest first ends together"
-    assert draws.makespan(known, 1, 2, 2.0, 1.0, 0.0) == 16, "two more a tile; two CTAs share an SM"
+    assert draws.makespan(known, 2, 1, draws.Pace(0.0, 1.0), 0.0) == 9, "one CTA draws five short tiles under the long one, then the last"
+    assert draws.makespan(replace(known, drawn=np.array([4.0, 1.0, 1.0, 1.0, 1.0])), 2, 1, draws.Pace(0.0, 1.0), 0.0) == 7, "longest first ends together"
+    assert draws.makespan(known, 1, 2, draws.Pace(2.0, 1.0), 0.0) == 16, "two more a tile; two CTAs share an SM"
 
 
 def test_the_longest_tiles_may_have_less_to_do():
@@ -94,9 +94,9 @@ def test_the_longest_tiles_may_have_less_to_do():
     assert draws.fitted([2, 3, 4, 5], [5, 7, 9, 8], 6)[2] == 0, "none of the longest was seen"
     assert draws.fitted([5, 5], [8, 8], 5)[2] == 0, "nothing to compare it with"
     known = draws.Lengths(np.array([5.0, 1.0]), np.array([1.0, 1.0, 1.0, 1.0, 4.0]))
-    assert draws.makespan(known, 1, 1, 0.0, 1.0, 0.0, 2.0) == 14 - 2 * 2, "the longest first one and the longest drawn one"
+    assert draws.makespan(known, 1, 1, draws.Pace(0.0, 1.0, 2.0), 0.0) == 14 - 2 * 2, "the longest first one and the longest drawn one"
     known = draws.Lengths(np.array([3.0, 3.0]), known.drawn)
-    assert draws.makespan(known, 1, 1, 0.0, 1.0, 0.0, 2.0) == 14 - 2, "no first one is as long as that"
+    assert draws.makespan(known, 1, 1, draws.Pace(0.0, 1.0, 2.0), 0.0) == 14 - 2, "no first one is as long as that"
 
 
 def test_the_longest_is_sampled_unless_it_is_far_longer():
@@ -119,13 +119,13 @@ def test_first_tiles_load_what_nobody_has_brought():
 
 def test_tiles_that_hold_nothing_take_as_long_as_a_draw():
     known = draws.Lengths(np.array([10.0, 6.0]), np.array([6.0, 7.0, 20.0, 6.0]), empty=7.5)
-    assert draws.makespan(known, 2, 1, 100.0, 1.0, 0.0, empty=5.0) == 15 + 120, "three of them, one after the other, then the long one, under which the last is done"
-    assert draws.makespan(replace(known, empty=0.0), 2, 1, 100.0, 1.0, 0.0, empty=5.0) == 106 + 106 + 120
+    assert draws.makespan(known, 2, 1, draws.Pace(100.0, 1.0, empty=5.0), 0.0) == 15 + 120, "three of them, one after the other, then the long one, under which the last is done"
+    assert draws.makespan(replace(known, empty=0.0), 2, 1, draws.Pace(100.0, 1.0, empty=5.0), 0.0) == 106 + 106 + 120
 
 
 def test_ctas_that_follow_each_other_begin_later():
     known = draws.Lengths(np.array([3.0, 3.0, 3.0]), np.array([]))
-    assert draws.makespan(known, 1, 1, 0.0, 1.0, 10.0) == 3 + 2 * (3 + 10)
+    assert draws.makespan(known, 1, 1, draws.Pace(0.0, 1.0), 10.0) == 3 + 2 * (3 + 10)
 
 
 def test_a_line_has_no_negative_part():
@@ -208,3 +208,25 @@ def test_places_of_sampled_tiles_are_spread(count):
     places = draws.spread(count)
     assert len(places) == count and set(draws.SPREAD) <= set(places) and places[-2] == 1
     assert max(np.diff([0.0, *sorted(places)])) < 0.35
+
+
+def test_who_draws_first_may_be_done_last():
+    """A CTA draws its next tile before the last one is done: at half of the first one, then when the last one begins."""
+    known, late = draws.Lengths(np.array([2.0, 3.0]), np.array([2.0, 1.0])), draws.Pace(0.0, 100.0)
+    assert draws.makespan(known, 2, 1, late, 0.0) == 400, "one each"
+    for ahead in ({"later": 200.0}, {"later": 500.0, "sooner": 0.0}, {"later": 500.0, "sooner": 50.0}):
+        assert draws.makespan(known, 2, 1, replace(late, **ahead), 0.0) == 500, "both go to the CTA whose first tile is done first"
+    assert draws.makespan(known, 2, 1, replace(late, early=150.0, later=100.0), 0.0) == 400, "it draws at 50, the other one at 150, and it again at 300"
+
+
+def test_long_first_tiles_take_more_and_short_ones_less_so():
+    known, pace = draws.Lengths(np.array([2.0, 3.0]), np.array([])), draws.Pace(0.0, 100.0, slower=50.0, lost=100.0)
+    assert draws.makespan(known, 2, 1, pace, 0.0) == pytest.approx(300 + 50 * (1 - np.exp(-3)))
+    assert draws.makespan(replace(known, most=2.0), 2, 1, pace, 0.0) == pytest.approx(200 + 50 * (1 - np.exp(-2))), "who has no rows of it takes no longer than who has"
+    assert known.below(1) == replace(known, most=2.0) and known.below(0) is None
+
+
+def test_numbers_that_are_drawn_may_begin_later():
+    known = draws.Lengths(np.ones(10), np.ones(25))
+    assert known.even(14) == [number if number >= 4 else 4 + int(6 * 0.6180339887) for number in known.even(14)] and known.even(14)[1:] == known.even()[1:]
+    assert 4 <= known.even(14)[0] < 10 and known.even(90) == known.even(), "there is none beyond all of them"

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, chip, estimating, programs, sample, sm
-from hopperlab.estimates.runner import Runner
+from hopperlab.estimates import boards, chip, cut, draws, estimating, programs, sample, sm, trace
+from hopperlab.estimates.runner import APART, Runner
 from hopperlab.estimates.sm_units import SEEN, Multiprocessor
 from hopperlab.measure.launches import attention, attention_fp8
 
@@ -35,7 +35,9 @@ def sampled(launch):
 
 @pytest.mark.parametrize("made, lengths, heads, d, causal, us", [
     (e4m3, [256], 16, 128, True, 12.96), (e4m3, [512], 32, 128, True, 17.9), (e4m3, [256] * 2, 8, 128, False, 12.4), (e4m3, [1024] * 2, 4, 128, False, 21.5),
-    (e4m3, [256], 32, 256, False, 17.9), (e4m3, [1507] * 2, 8, 64, False, 26.3), (bf16, [512] * 8, 4, 256, False, 23.8), (bf16, [1112] * 2, 8, 128, True, 23.9)])
+    (e4m3, [256], 32, 256, False, 17.9), (e4m3, [1507] * 2, 8, 64, False, 26.3), (bf16, [512] * 8, 4, 256, False, 23.8), (bf16, [1112] * 2, 8, 128, True, 23.9),
+    (e4m3, [512] * 8, 8, 64, True, 21.3), (e4m3, [1551] * 4, 4, 64, True, 26.1), (e4m3, [256] * 4, 32, 64, False, 18.9), (e4m3, [1044] * 4, 8, 128, False, 47.8),
+    (bf16, [1024] * 2, 12, 64, False, 28.2), (e4m3, [256], 8, 256, True, 16.0)])
 def test_short_launches_take_what_was_measured(made, lengths, heads, d, causal, us):
     """They came out 10 to 25 per cent too fast before what this module tests was known."""
     assert estimating.estimate_launch(made(lengths, heads, d, causal), board="h200").us == pytest.approx(us, rel=0.1)
@@ -56,9 +58,44 @@ def test_ctas_that_all_run_at_once_begin_together_on_sms_of_their_own(monkeypatc
 
 
 def test_where_all_drawn_tiles_are_short_the_longest_first_one_is_sampled():
-    """Twelve tiles of one block are drawn here, and first ones have four to nine."""
+    """Twelve tiles of one block are drawn here, and first ones have four to nine: but of the nine only one warpgroup has rows, which takes less than all have of eight."""
     found = sampled(bf16([1112] * 2, 8, 128, True))
-    assert found.seen[0] == found.lengths.first.max() > 3 * found.lengths.drawn.max()
+    lengths = found.lengths
+    longest, next_ones = sorted(set(lengths.first.tolist()), reverse=True)[:2]
+    assert found.seen[0] == lengths.most == next_ones > 3 * lengths.drawn.max()
+    assert len(set(found.trace.tiles.values())) == 1, "all warpgroups have written as many tiles"
+    pace, span = draws.Pace(0.0, 100.0), draws.makespan
+    assert span(lengths, 132, 1, pace, 0.0) == max(100 * next_ones, span(replace(lengths, first=np.minimum(lengths.first, next_ones)), 132, 1, pace, 0.0)) < 100 * longest
+    assert sampled(bf16([1024] * 2, 9, 128, True)).lengths.most == math.inf, "here all of the longest have rows for all"
+
+
+@pytest.mark.parametrize("lengths, heads, d, short, most", [([256] * 4, 32, 64, 128, 1.7333333), ([1044] * 4, 8, 128, 32, 2.8), ([512] * 4, 16, 128, 0, 0.0)])
+def test_of_few_tiles_it_matters_which_have_fewer_rows(lengths, heads, d, short, most):
+    """Ends of sequences are drawn first: 64 of 192 rows (one warpgroup of three, 0.73 of the time of three), and 20 of 128 (one of two, 0.8)."""
+    launch = e4m3(lengths, heads, d)
+    plan = sample.planned(launch.kernel, launch.grid, launch.block, launch.args, launch.shared_mem)[0]
+    known = draws.lengths(plan)
+    found = sample.of_like(plan, known)
+    assert sample.ragged(plan, len(known.all)) == (short, pytest.approx(most))
+    assert found.most == pytest.approx(most) and len(set(found.trace.tiles.values())) == 1, "tiles with all rows stand for all"
+    assert found.tiles == pytest.approx(len(known.all) / 132) and all(132 + number >= short for number in known.even(short))
+
+
+def test_when_a_cta_draws_is_before_its_tile_is_done():
+    """As often as it has tiles, and once more; two tiles of two blocks are under way at once, so that their loads are when the one before has been read."""
+    found = sampled(e4m3([512] * 8, 8, 64, True))
+    assert sum(entry[0] == trace.DRAW for warp in found.trace.warps for entry in warp) == len(found.seen)
+    seen = []
+    def keep(sim, pace, ahead=cut.ahead):
+        seen.append((sim, ahead(sim, pace)))
+        return seen[-1][1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cut, "ahead", keep)
+        chip.simulate(found, H200)
+    sim, pace = seen[-1]
+    (key, drew), marks = next(iter(sim.draws.items())), max(sim.tile_marks.values(), key=len)
+    assert key == (0, 0) and len(drew) == len(found.seen) == len(marks) + 1 and all(before < mark for before, mark in zip(drew, marks, strict=False))
+    assert 0 < pace.early < marks[0] and 0 < pace.sooner < pace.later
 
 
 def test_how_often_warps_meet_counts_from_the_first_product_on():
@@ -73,16 +110,23 @@ def test_how_often_warps_meet_counts_from_the_first_product_on():
     assert on.lately.seen == pytest.approx(SEEN * (1 - math.exp(-1000 / SEEN))) and on.products.average("consumer") > 0
 
 
-def test_warpgroups_without_turns_are_alike_in_their_first_tile():
-    """With turns one multiplies while another does not."""
-    without, turns = (programs.programs(sampled(e4m3([256] * 2, 8, d)), H200) for d in (128, 64))
-    assert {actor.beside for actor in without if actor.multiplies} == {1} and {actor.beside for actor in turns} == {0} < {actor.turns for actor in turns}
-    runner = Runner(next(actor for actor in without if actor.multiplies), Multiprocessor(), 0, 2300.0)
+def test_warpgroups_are_alike_at_first():
+    """With turns the less, the more of the time one multiplies while another does not."""
+    without, turns = (next(actor for actor in programs.programs(sampled(e4m3([256] * 2, 8, d)), H200) if actor.multiplies) for d in (128, 64))
+    assert (without.beside, without.turns, turns.beside, turns.turns) == (1, False, 2, True)
+    runner, other = (Runner(actor, Multiprocessor(), 0, 2300.0) for actor in (without, turns))
     assert runner.alike(80_000.0) == 1.0
     runner.at = 42_300.0
     assert runner.alike(80_000.0) == pytest.approx(math.exp(-0.5))
     runner.tiles = 1
-    assert runner.alike(80_000.0) == 0.0
+    assert runner.alike(80_000.0) == pytest.approx(math.exp(-0.5)), "a tile later, too"
+    on = other.sm
+    on.lately.begin(2300.0)
+    on.lately.move(4300.0)
+    on.products.used(0.2 * on.lately.seen, "one")
+    assert other.alike(80_000.0) == pytest.approx(2 * (1 - APART * 0.2)) and on.products.in_use() == pytest.approx(0.2)
+    on.products.used(0.4 * on.lately.seen, "another")
+    assert other.alike(80_000.0) == 0.0
 
 
 @pytest.mark.parametrize("first", [1.0, 0.25])
