@@ -77,8 +77,8 @@ _FITTED = {
     "l2_merged_begun": (1.5, "times", "fitted on 290 draws of gemm/final.cu with STREAM: and of what others ask for at the same time, at first"),
     "l2_sent": (34, "bytes/cycle/SM", "fitted on the same draws, those in clusters: as l2_asked, of what goes to several CTAs at once"),
     "l2_mhz": (1700, "MHz", "benchmarks/merged_products.py on both boards: the L2's own clock, whatever that of the SMs is"),
-    "l2_merged_clusters": (1.15, "times", "benchmarks/merged_products.py on both boards (1.1 to 1.6), and fitted on 322 draws of gemm/final.cu in clusters: the same of clusters, "
-                           "of what each of their CTAs loads for itself, of neighbours or not"),
+    "l2_merged_clusters": (1.15, "times", "benchmarks/merged_products.py on both boards (1.1 to 1.6), and fitted on 322 draws of gemm/final.cu in clusters: the same "
+                           "of clusters, of what each of their CTAs loads for itself, of neighbours or not"),
     "l2_apart": (0.3, "share", "benchmarks/merged_products.py on both boards: of the time, that in which tensor cores are busy, where CTAs drift apart"),
     "l2_adrift": (0.3, "million cycles", "fitted, weakly: until they have drifted as far as they do"),
     "l2_anew": (10, "waves", "fitted: until CTAs that take the places of others have drifted apart"),
@@ -98,8 +98,8 @@ _FITTED = {
     "memory_late": (0.5, "share", "fitted (draws of attention, one consumer): of memory's latency beyond the L2's, what later loads wait for what others have brought,"),
     "memory_follow": (4, "share", "fitted (the same): and how much more for each that memory brings itself"),
     "store_parts_apart": (1.6, "times", "fitted (benchmarks/blocks_and_tiles.py): the same of attention, whose tiles end at different times"),
-    "store_parts_few": (1.3, "times", "fitted on launches of attention/forward_fp8.cu of fewer CTAs than SMs (marks of the clock: 16 store a tile in 9,000 cycles, 132 in 13,000): "
-                        "the same of very few CTAs"),
+    "store_parts_few": (1.3, "times", "fitted on launches of attention/forward_fp8.cu of fewer CTAs than SMs (marks of the clock: 16 store a tile in 9,000 cycles, "
+                        "132 in 13,000): the same of very few CTAs"),
     "l2_row": (81, "bytes", "benchmarks/rows_and_stores.py on an H100, rows of 64 and of 128 bytes: what a row of a box takes of the L2's time, at least"),
     "l2_cut": (256, "bytes", "pitches.json: the same tiles over rows that are 16 bytes longer, PROMOTION=none and 256B: what a row that begins inside a sector takes "
                "of the L2's time beside its own bytes"),
@@ -150,8 +150,8 @@ _FITTED = {
     "meets_crowded": (0.5, "share", "fitted, weakly, on 111 launches in 36 draws of attention/*.cu: the same where three"
                       " warpgroups take turns for their scores alone (OVERLAP=0)"),
     "split_met": (2.6, "times", "fitted on 18 draws of attention/forward.cu: by how much a softmax meets others the longer whose maxima are in several chains"),
-    "alike_lost": (50_000, "cycles", "fitted on short launches of attention/forward_fp8.cu (marks of the clock: warpgroups of a CTA begin its first tile 10 cycles apart, "
-                   "the second one some 100, and are 300 apart 40,000 cycles later): until they want exponentials at other times"),
+    "alike_lost": (50_000, "cycles", "fitted on short launches of attention/forward_fp8.cu (marks of the clock: warpgroups of a CTA begin its first tile 10 cycles "
+                   "apart, the second one some 100, and are 300 apart 40,000 cycles later): until they want exponentials at other times"),
     "wgmma_anew": (16, "cycles", "fitted: of the tensor core, before products of a warpgroup that has waited for all it had and worked on their sums"),
     "wgmma_ahead": (7, "products", "benchmarks/wgmma_ahead.py on an H200: of all warpgroups, under way when one goes on from handing over another"),
     "power_wgmma": (1.12, "", POWER),

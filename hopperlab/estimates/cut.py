@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from . import trace as T
-from .draws import ALIKE, LONGER, Pace, fitted, makespan
+from .draws import LONGER, Pace, fitted, makespan
 from .programs import COMPUTE
 from .sm_units import NEVER
 
@@ -181,15 +181,15 @@ def drawn(sim: Simulation, sample: Sample, known: Lengths) -> float:
     if len(lengths) < 2:
         raise NotEnough("fewer than two tiles were seen of each warpgroup that writes")
     first_took, before = (sum(each) / len(each) if each else 0.0 for each in (own, begun))
-    if own and max(lengths) <= ALIKE * min(lengths) and sample.seen[0] > LONGER * max(lengths):
+    if own and known.tell_little and sample.seen[0] > LONGER * max(lengths):
         lengths, times = [*lengths, sample.seen[0]], [*times, first_took]                           # what is drawn says nothing of longer ones
     first, step, less = fitted(lengths, times, float(known.drawn.max(initial=0.0)), float(known.all.min()))
     expected, lost = first + step * sample.seen[0], number["alike_lost"]
     more = first_took - expected if own else 0.0
     slower = max(0.0, more) / -math.expm1(-max(LOST * lost, expected) / lost)
     pace = ahead(sim, Pace(first, step, less, number["empty_tile"], slower, lost))
-    spans = [makespan(known, int(number["sms"]), sample.resident, replace(pace, later=some * pace.later, sooner=pace.sooner + (some - 1) * pace.later), number["next_cta"])
-             for some in SOONER]
+    paces = [replace(pace, later=some * pace.later, sooner=pace.sooner + (some - 1) * pace.later) for some in SOONER]
+    spans = [makespan(known, int(number["sms"]), sample.resident, one, number["next_cta"]) for one in paces]
     return number["start_cycles"] + max(0.0, before + min(0.0, more)) + sum(spans) / len(spans)
 
 

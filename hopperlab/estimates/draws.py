@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 MOST_WORK = 100_000_000      # of a run of the drawing warps (emulator/observe/work.py)
 SPREAD = (0.5, 0.2, 0.7, 1.0, 0.35)     # of tiles by length: those that a sampled CTA is given, at least, the longest last of those that are measured,
 ALIKE = 1.1                  # times as long, up to which tiles are alike
-LONGER = 1.5                 # and from which on what is said of these says nothing of a first tile
-FIRST = 0.25                 # of first tiles by length: the one that is sampled, but the longest where all that are drawn are alike
+LONGER, FAR = 1.5, 3.0       # and from which on what is said of these says nothing of a first tile; and what is said of tiles that are not alike
+FIRST = 0.25                 # of first tiles by length: the one that is sampled, but the longest where those that are drawn tell little
 LONG = 2.5                   # unless that is so many times as long as the middle one: then the one that nine of ten do not exceed
 SAME = 0.995                 # times as long as the longest, from which on a tile is one of the longest,
 LESS = 0.05                  # which take less than their length says, if by so great a part of it
@@ -68,9 +68,9 @@ class Lengths:
         return any(most > ALIKE * lengths.min() for most, lengths in zip(longest, some, strict=True)) or max(longest) > LONGER * min(longest)
 
     @property
-    def drawn_alike(self) -> bool:
-        """Whether tiles that are drawn are as long as each other; what is sampled of them then says nothing of longer first ones."""
-        return bool(self.drawn.max() <= ALIKE * self.drawn.min())
+    def tell_little(self) -> bool:
+        """Whether tiles that are drawn are as long as each other, or far shorter than first ones: then what is sampled of them says nothing of longer first ones."""
+        return bool(self.drawn.max() <= ALIKE * self.drawn.min() or self.first.max() > FAR * self.drawn.max())
 
     def sample(self, count: int, least: float = 0.0) -> tuple[int, list[int]]:
         """(CTA, so many numbers that it is to draw): tiles whose lengths are spread over those that there are. least: times as long as the shortest first one, or drawn
@@ -82,7 +82,7 @@ class Lengths:
         order = longer if len(longer) else order
         begins = self.first[ctas]
         lengths = self.drawn[order]
-        first = int(ctas[np.argmin(np.abs(begins - np.quantile(begins, 1.0 if self.drawn_alike else FIRST)))])
+        first = int(ctas[np.argmin(np.abs(begins - np.quantile(begins, 1.0 if self.tell_little else FIRST)))])
         most = len(order) if lengths[-1] <= LONG * np.median(lengths) else int(0.9 * len(order)) + 1
         return first, [int(order[min(int(at * (len(order) - 1)), most - 1)]) for at in spread(count)]
 
@@ -218,9 +218,9 @@ def _sorted(found: dict[int, int], ctas: int) -> Lengths | None:
 
 @dataclass(frozen=True)
 class Pace:
-    """Cycles of tiles: first + step * length each. less: that the longest ones take less; empty: of one that holds nothing; slower: that long first ones take more, those of
-    less than `lost` cycles the less, the shorter they are. Who draws the next tile does so before the last one is done: `early` before a CTA's first one is, then as late
-    as `later` before another one is, or `sooner` before that begins."""
+    """Cycles of tiles: first + step * length each. less: that the longest ones take less; empty: of one that holds nothing; slower: that long first ones take more, those
+    of less than `lost` cycles the less, the shorter they are. Who draws the next tile does so before the last one is done: `early` before a CTA's first one is, then as
+    late as `later` before another one is, or `sooner` before that begins."""
 
     first: float
     step: float
@@ -234,8 +234,8 @@ class Pace:
 
 
 def makespan(known: Lengths, places: int, at_once: int, pace: Pace, between: float) -> float:
-    """Cycles until all tiles are done, where the next one goes to who draws first. places: SMs, of which each has `at_once` CTAs at a time; between: from the end of a CTA to
-    the next one's first instruction."""
+    """Cycles until all tiles are done, where the next one goes to who draws first. places: SMs, of which each has `at_once` CTAs at a time; between: from the end of a
+    CTA to the next one's first instruction."""
     def takes(length: float, longest: bool) -> float:
         return pace.empty if length <= known.empty else pace.first + pace.step * length - pace.less * longest
     free = [(0.0, 0.0)] * min(len(known.first), places * at_once)          # of each CTA: when it draws, and when it is done

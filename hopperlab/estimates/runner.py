@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .programs import Actor
     from .sm_units import Multiprocessor
 
-APART = 2.0                  # times the share of the time in which there are products, by which warpgroups that take turns are not alike (fitted on short launches of attention)
+APART = 2.0                  # times the share of the time in which there are products, by which warpgroups that take turns are not alike (fitted on short launches)
 
 
 @dataclass

@@ -299,7 +299,7 @@ def of_lengths(launch: Plan, known: Lengths, least: float = 0.0) -> Sample:
     count = int(min(MOST_DRAWN, max(DRAWN, min(ENOUGH / np.median(known.drawn), len(known.drawn) / len(known.first)))))
     first, numbers = known.sample(count, least)
     found = run(launch, (first,), MOST_ENTRIES * FURTHEST, numbers)
-    shorter = known.below(first) if known.drawn_alike else None
+    shorter = known.below(first) if known.tell_little else None
     if shorter is not None and len(run(launch, (first,), draws=()).trace.tiles) < len(found.trace.tiles):
         return of_lengths(launch, shorter, least)
     seen = known.first[first], *known.drawn[numbers]

@@ -307,7 +307,8 @@ def test_who_shares_what_says_how_often_the_l2_is_asked(found):
     assert [chip.merged(replace(whole, cluster=2, wave=wave), {1: 1.0}, H100, 1.0) for wave in (far, sent)] == [pytest.approx(1 / H100.number("l2_merged_clusters")), 1]
     assert chip.merged(replace(whole, wave=far), {1: 1.0}, H100, 1.0) == pytest.approx(1 / others)
     pairs = Together({1: 4.0}, near={1: 0.0}, paired={1: 2.0})
-    assert chip.merged(replace(whole, cluster=2, wave=pairs), {1: 1.0}, H100, 1.0) == pytest.approx(0.5 / H100.number("l2_merged_clusters")), "what both SMs of a TPC ask for is asked for once"
+    once = 0.5 / H100.number("l2_merged_clusters")
+    assert chip.merged(replace(whole, cluster=2, wave=pairs), {1: 1.0}, H100, 1.0) == pytest.approx(once), "what both SMs of a TPC ask for is asked for once"
     apart = replace(found, wave=Together({1: 1.0}, near={1: 0.0}, brought=1.0, later=1.0, same=0.5))
     assert [chip.merged(apart, {1: 1.0}, H100, rounds, early=0.0) for rounds in (1.0, chip.SCATTERED)] == [1, 1]
     for together, name in ((1.0, "l2_merged_along_k"), (0.0, "l2_merged_apart")):

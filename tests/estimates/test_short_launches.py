@@ -58,7 +58,7 @@ def test_ctas_that_all_run_at_once_begin_together_on_sms_of_their_own(monkeypatc
 
 
 def test_where_all_drawn_tiles_are_short_the_longest_first_one_is_sampled():
-    """Twelve tiles of one block are drawn here, and first ones have four to nine: but of the nine only one warpgroup has rows, which takes less than all have of eight."""
+    """Twelve tiles of one block are drawn here, and first ones have four to nine: but of the nine one warpgroup alone has rows, which takes less than two with eight."""
     found = sampled(bf16([1112] * 2, 8, 128, True))
     lengths = found.lengths
     longest, next_ones = sorted(set(lengths.first.tolist()), reverse=True)[:2]
