@@ -5,6 +5,7 @@
     python -m benchmarks.marked_attention h200_2026112954 --longest 1024       or of 1024
     python -m benchmarks.marked_attention h200_2026112966 --only e4m3 D=256    rows whose type, head size (D=) and macros are these
     python -m benchmarks.marked_attention h200_2026112966 --tiles              by the blocks that a tile has, with four marks a tile, which cost 1 per cent
+    python -m benchmarks.marked_attention h200_2026113025 --alike --last       the CTAs that end last, tile after tile
     python -m benchmarks.marked_attention h200_2026112999 --alike --tiles      launches of any size (benchmarks/drawn/sequences_alike) that take less than 60 us
 
 Of each launch: microseconds between events, then cycles of a tile, on average over consumers and their tiles but the first and the last: until it has q, waits for keys,
@@ -150,6 +151,26 @@ def tiles(cycles: Sequence[np.ndarray]) -> list[tuple[bool, int, int, float, flo
     return [(*key, len(each), *np.mean(each, axis=0).tolist()) for key, each in sorted(found.items(), key=lambda one: (not one[0][0], one[0][1]))]
 
 
+def last(cycles: Sequence[np.ndarray]) -> list[tuple[int, int, list[tuple[int, list[int]]]]]:
+    """Of the last round, the CTA that ends last and the middle one: (CTA, warpgroup, tiles), of each tile its blocks and, in cycles since the warpgroup knew its first
+    one, when it begins, has q, is done with the last block and is stored; 0 for what it had not."""
+    found: dict[int, list[tuple[int, int, list[tuple[int, list[int]]]]]] = {}
+    ends: dict[int, int] = {}
+    for number, line in enumerate(cycles[-1]):
+        kinds, blocks, steps = read(line)
+        starts = np.flatnonzero(kinds == TILE)
+        if not len(starts):
+            continue
+        told = []
+        for start, end in itertools.pairwise([*starts, len(kinds)]):
+            at = dict(zip(kinds[start:end].tolist(), steps[start:end].tolist(), strict=True))
+            told.append((int(blocks[start]), [int(at.get(kind, 0)) for kind in (TILE, HAS_Q, DONE, STORED)]))
+        found.setdefault(number // 4, []).append((number // 4, number % 4, told))
+        ends[number // 4] = max(ends.get(number // 4, 0), int(steps[-1]))
+    order = sorted(ends, key=lambda cta: -ends[cta])
+    return [one for cta in dict.fromkeys((order[0], order[len(order) // 2])) for one in found[cta]] if order else []
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0], prog="python -m benchmarks.marked_attention")
@@ -158,6 +179,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=(), metavar="WHAT", help="rows of this type (bf16, e4m3), head size (D=256) and macros (BN=64)")
     parser.add_argument("--alike", action="store_true", help=f"draws of benchmarks/drawn/sequences_alike, launches of less than {SHORT:.0f} us")
     parser.add_argument("--tiles", action="store_true", help="by the blocks that a tile has")
+    parser.add_argument("--last", action="store_true", help="of the CTA that ends last, and of the middle one, each tile")
     asked = parser.parse_args()
     rows, folder = [], drawn_sequences.ALIKE if asked.alike else drawn_attention.FOLDER
     for name in asked.draws:
@@ -165,12 +187,15 @@ def main() -> None:
         if not path.is_file():
             parser.error(f"no draw {name!r}: there are {', '.join(sorted(known.stem for known in folder.glob('*.json')))}")
         rows += [row for row in rows_of(path) if float(str(row["us"])) < SHORT] if asked.alike else taken(path, asked.longest, asked.only)
-    for row, us, cycles in (timed_alike if asked.alike else timed)(rows, asked.tiles):
-        said = "" if asked.tiles else "  " + ", ".join(f"{name} {count:.0f}" for name, count in phases(cycles).items())
+    for row, us, cycles in (timed_alike if asked.alike else timed)(rows, asked.tiles or asked.last):
+        said = "" if asked.tiles or asked.last else "  " + ", ".join(f"{name} {count:.0f}" for name, count in phases(cycles).items())
         what = f"{row['type']} {row['d']} {'causal' if row['causal'] else 'full'} {row['length']}"
         print(f"{what} {np.median(us):6.1f} us (draw {row['us']}){said}  {row['named']}", flush=True)
         for first, blocks, count, q, loop, end in tiles(cycles) if asked.tiles else ():
             print(f"    {'first' if first else 'later'} tiles of {blocks:3} blocks ({count}): q {q:.0f}, blocks {loop:.0f}, end and next {end:.0f}", flush=True)
+        for cta, warpgroup, each in last(cycles) if asked.last else ():
+            told = "; ".join(f"{blocks} blocks from {at[0]}, q {at[1]}, done {at[2]}, stored {at[3]}" for blocks, at in each)
+            print(f"    CTA {cta}, warpgroup {warpgroup}: {told}", flush=True)
 
 
 if __name__ == "__main__":

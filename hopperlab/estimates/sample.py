@@ -288,8 +288,7 @@ def ragged(launch: Plan, count: int) -> tuple[int, float]:
     if not 0 < rows < all_rows or long.resident > 1:
         return 0, 0.0
     fewer = round((count - every / all_rows) / (1 - rows / all_rows))
-    part, whole = (len({warp // 4 for warp in found.trace.tiles}) for found in (short, long))              # warpgroups
-    lengths = np.where(np.arange(count) < fewer, RAGGED + (1 - RAGGED) * part / whole, 1.0)
+    lengths = np.where(np.arange(count) < fewer, RAGGED + (1 - RAGGED) * writers(short) / writers(long), 1.0)
     return fewer, makespan(Lengths(lengths[:ctas], lengths[ctas:]), ctas, 1, Pace(0.0, 1.0), 0.0)
 
 
@@ -300,10 +299,15 @@ def of_lengths(launch: Plan, known: Lengths, least: float = 0.0) -> Sample:
     first, numbers = known.sample(count, least)
     found = run(launch, (first,), MOST_ENTRIES * FURTHEST, numbers)
     shorter = known.below(first) if known.tell_little else None
-    if shorter is not None and len(run(launch, (first,), draws=()).trace.tiles) < len(found.trace.tiles):
+    if shorter is not None and writers(run(launch, (first,), draws=())) < writers(found):
         return of_lengths(launch, shorter, least)
     seen = known.first[first], *known.drawn[numbers]
     return replace(found, lengths=known, seen=seen[1:] if least and written(found) == count - 1 else seen)          # all first tiles may hold nothing
+
+
+def writers(sample: Sample) -> int:
+    """Warpgroups that write: a warp without rows may stand in one that has some, which takes as long."""
+    return len({warp // 4 for warp in sample.trace.tiles})
 
 
 def written(sample: Sample) -> int:

@@ -198,7 +198,7 @@ class Simulation:
             key = (runner.copy, runner.actor.slot, runner.actor.first)
             self.begins.setdefault(key, runner.at)
             if runner.wrote:
-                runner.wrote, runner.tiles = False, runner.tiles + 1
+                runner.wrote = False
                 self.tile_ends.append(runner.at)
                 self.tile_marks.setdefault(key, []).append(runner.at)
         takes = self.products_take.get(step[1])

@@ -87,6 +87,11 @@ def test_marks_say_where_a_tile_s_time_goes():
     assert {name: count for name, count in marked.phases([np.array(lines)]).items() if count} == {
         "q": 500, "keys": 30, "turn": 60, "scores": 50, "values": 20, "epilogue": 400, "settles": 300, "next": 300, "between": 1340, "all": 3000}
     assert marked.tiles([np.array(lines[:1])]) == [(True, 1, 1, 500, 1500, 1000), (False, 1, 1, 500, 1500, 1000), (False, 2, 1, 500, 1500, 1000)]
+    empty = marks_of(marked, [])
+    ends = [[empty, lines[1], empty, empty], [empty, lines[0], lines[1], empty], [lines[1], empty, empty, empty]]
+    told = marked.last([np.zeros_like(np.array(lines)), np.array([line for cta in ends for line in cta])])
+    assert [(cta, warpgroup, len(each)) for cta, warpgroup, each in told] == [(1, 1, 4), (1, 2, 2), (0, 1, 2)], "the last one, then the middle one; who has no mark is not told"
+    assert told[0][2][1] == (2, [3000, 3500, 5000, 5400]) and told[1][2] == [(1, [0, 9, 0, 0]), (1, [30, 0, 0, 0])]
 
 
 def test_rows_are_taken_by_what_they_are():
