@@ -90,7 +90,7 @@ def test_marks_say_where_a_tile_s_time_goes():
     empty = marks_of(marked, [])
     ends = [[empty, lines[1], empty, empty], [empty, lines[0], lines[1], empty], [lines[1], empty, empty, empty]]
     told = marked.last([np.zeros_like(np.array(lines)), np.array([line for cta in ends for line in cta])])
-    assert [(cta, warpgroup, len(each)) for cta, warpgroup, each in told] == [(1, 1, 4), (1, 2, 2), (0, 1, 2)], "the last one, then the middle one; who has no mark is not told"
+    assert [(cta, warpgroup, len(each)) for cta, warpgroup, each in told] == [(1, 1, 4), (1, 2, 2), (0, 1, 2)], "the last one, then the middle one"
     assert told[0][2][1] == (2, [3000, 3500, 5000, 5400]) and told[1][2] == [(1, [0, 9, 0, 0]), (1, [30, 0, 0, 0])]
 
 
