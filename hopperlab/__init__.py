@@ -22,7 +22,7 @@ _NAMES = {
     "array_module": "runtime.arrays",
     "asnumpy": "runtime.arrays",
     "synchronize": "runtime.arrays",
-    "emulate": "runtime.session",
+    "emulate": "estimates.emulating",
     "explore": "runtime.explore",
     "backend": "runtime.backend",
     "timeline": "measure.timelines",

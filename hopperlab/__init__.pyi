@@ -24,6 +24,7 @@ from .emulator import (
     MemoryFault as MemoryFault,
     UnsupportedInstruction as UnsupportedInstruction,
 )
+from .estimates.emulating import emulate as emulate
 from .estimates.estimating import estimate as estimate
 from .hopper.tensormap import TensorMapError as TensorMapError
 from .lessons.catalogue import check as check
@@ -51,7 +52,6 @@ from .runtime.explore import explore as explore
 from .runtime.library import kernel_source as kernel_source, load_kernel as load_kernel
 from .runtime.module import RawKernel as RawKernel, RawModule as RawModule
 from .runtime.sass.sass import sass as sass
-from .runtime.session import emulate as emulate
 from .runtime.streams import Event as Event, Stream as Stream
 from .runtime.tensor_map import TensorMap as TensorMap
 from .runtime.triton_kernels.kernel import from_triton as from_triton

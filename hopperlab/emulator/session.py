@@ -34,6 +34,7 @@ class Session:
     limit:    work that all launches together may do (work.py: a warp instruction is 1, a memory access 32); more raises BudgetExceeded. None: no limit.
     levels:   'error', 'warning' or 'off' by kind of hazard, for those that can be switched (hazards/levels.py)
     work:     that done so far; counted only where there is a limit.
+    clock:    estimated times of its launches, where there are any (estimates/emulating.py); the emulator itself has none.
     altered:  what one mechanism delivers otherwise than it would (machine/altered.py); nothing, unless a check sets it.
     """
 
@@ -53,6 +54,7 @@ class Session:
     timeline: Timeline = field(default_factory=Timeline)
     launches: int = 0
     altered: Altered = field(default_factory=Altered)
+    clock: Any = field(default=None, compare=False)
     grids: Any = field(default=None, repr=False, compare=False)          # launches that may not be over (emulator/grids.py), where there are any
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..measure.launches.gemm_configurations import clusters_at_once
@@ -70,7 +70,7 @@ class Traffic:
 @dataclass
 class Run:
     """cycles of the launch on the chip; places: SMs at work; waves: CTAs that follow each other on one place; share: of the work that was simulated; ahead: k-blocks
-    that an SM has asked for and not used yet, on average."""
+    that an SM has asked for and not used yet, on average; sim: the SMs that were simulated, after it."""
 
     cycles: float
     busy: Busy
@@ -79,6 +79,7 @@ class Run:
     waves: float
     share: float
     ahead: float = 0.0
+    sim: Simulation | None = field(default=None, repr=False, compare=False)
 
 
 def amounts(sample: Sample, share: float, ended: float = 1.0) -> tuple[dict[int, tuple[float, float]], float]:
@@ -182,7 +183,7 @@ def drifted(ahead: float, board: Board, waves: float) -> float:
 @dataclass
 class Part:
     """A launch on a board. places: SMs, or groups of SMs for a cluster, at work; each: CTAs (clusters) that follow each other on one; share: of the work that was
-    seen."""
+    seen; made: what simulates SMs."""
 
     sample: Sample
     board: Board
@@ -191,6 +192,7 @@ class Part:
     each: int
     share: float
     rounds: float
+    made: type[Simulation] = Simulation
 
     def memory(self, moved: Traffic, steps: Sequence[float] = ()) -> Memory:
         """What memory and the L2 give, at the highest clock. Of attention the sample's tiles stand for all others: so the lines that are dirty at first are pushed out
@@ -235,7 +237,7 @@ class Part:
     def run(self, moved: Traffic, memory: Memory) -> tuple[Run, Memory]:
         """The launch, and memory with the latency of an L2 as busy and at the clock as it was."""
         sample, board, active = self.sample, self.board, self.places * self.sample.cluster
-        sim, sms, ends = _run(sample, self.actors, board, memory, self.each)
+        sim, sms, ends = _run(sample, self.actors, board, memory, self.each, self.made)
         whole = _whole(sim, self.actors, sample, ends, self.each) if sample.lengths is None else cut.drawn(sim, sample, sample.lengths)
         whole += board.number("sums_wait") if sample.asked else 0.0
         if sample.outside is not None:
@@ -250,7 +252,7 @@ class Part:
         memory = replace(memory, waited=waited, queued=waits, l2=l2_share(board, active, moved.merged, mhz),
                          dram=dram_share(board, active, mhz, moved.mixed), pace=mhz / board.number("clock_mhz"))
         ahead = sum(sm.ahead for sm in sms) / len(sms) / sim.latest
-        return Run(cycles, busy, moved, active, self.each / sample.resident, self.share, ahead), memory
+        return Run(cycles, busy, moved, active, self.each / sample.resident, self.share, ahead, sim), memory
 
 
 def at_once(sample: Sample, board: Board) -> int:
@@ -259,14 +261,14 @@ def at_once(sample: Sample, board: Board) -> int:
     return clusters_at_once(sample.cluster) if sample.resident == 1 else max(1, int(board.number("sms")) // sample.cluster)
 
 
-def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None) -> Run:
-    """The whole launch. actors: its programs, where they are there already."""
+def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None, made: type[Simulation] = Simulation) -> Run:
+    """The whole launch. actors: its programs, where they are there already; made: what simulates SMs."""
     actors = actors or programs(sample, board)
     sample = replace(sample, wave=sample.wave and sample.wave.on(board.number("l2_size") / 2))
     groups = at_once(sample, board)
     clusters = sample.total // sample.cluster
     each = -(-clusters // groups)
-    chip = Part(sample, board, actors, min(groups, clusters), each, progress(sample), _rounds(sample, actors, each, min(groups, clusters)))
+    chip = Part(sample, board, actors, min(groups, clusters), each, progress(sample), _rounds(sample, actors, each, min(groups, clusters)), made)
     moved = chip.traffic()
     active = chip.places * sample.cluster
     near, memory = chip.run(moved, chip.memory(moved, sample.wave.steps if sample.wave else ()))
@@ -316,10 +318,11 @@ def _rounds(sample: Sample, actors: list[Actor], each: int, places: int) -> floa
     return max((count + 1 for _, count, _ in cut.tiles(actors)), default=1) if sample.whole else cut.wanted(sample, actors)
 
 
-def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each: int) -> tuple[Simulation, list[Multiprocessor], list[float]]:
+def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each: int,
+         made: type[Simulation] = Simulation) -> tuple[Simulation, list[Multiprocessor], list[float]]:
     """CTAs (or clusters) one after the other on one place."""
     machine = sample.machine
-    sim = Simulation(board, memory, sample.trace.counts, machine.barriers.capacity, machine.warps, machine.translation.ops.__getitem__)
+    sim = made(board, memory, sample.trace.counts, machine.barriers.capacity, machine.warps, machine.translation.ops.__getitem__)
     different = len(sample.ctas) // sample.cluster
     most = 1 if sample.done < 1 else MOST_SIMULATED * (3 if different > 1 else 1)
     left, beside = min(each, most * sample.resident), 1

@@ -33,7 +33,7 @@ def stored(actor: Actor) -> float:
 
 
 def _stored(step: Any) -> float:
-    return step[2] if step[0] == T.STORE else step[1].stored * step[2] if step[0] == COMPUTE else 0.0
+    return step[2] if step[0] == T.STORE else step[1].stored * step[-1] if step[0] == COMPUTE else 0.0
 
 
 def tiles(actors: list[Actor]) -> list[tuple[Actor, int, float]]:

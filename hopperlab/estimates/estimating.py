@@ -11,6 +11,7 @@ from . import boards, chip, cut, order, outside, sample, l2_and_memory, wave
 from .boards import Board
 from .clock import megahertz
 from .accuracy import Family, family_of, measured
+from .sm import Simulation
 
 if TYPE_CHECKING:
     from ..measure.launches.launch import Launch
@@ -107,17 +108,23 @@ def sampled(planned: Any, name: str) -> Sample:
 
 def of_sample(found: Sample, name: str, table: Board) -> Estimate:
     """The estimate of a sample. Raises LaunchError where the sample shows too little."""
+    return simulated(found, name, table)[0]
+
+
+def simulated(found: Sample, name: str, table: Board, made: type[Simulation] = Simulation) -> tuple[Estimate, chip.Run]:
+    """The same with the run behind it. made: what simulates SMs."""
     try:
-        run = chip.simulate(found, table)
+        run = chip.simulate(found, table, made=made)
     except cut.NotEnough as why:
         raise LaunchError(f"{name}: no estimate: {why}. A smaller problem may do") from None
     mhz = megahertz(run.busy, table, run.cycles)
     us = run.cycles / mhz + table.number("launch_us")
     kind = measured(family_of(run.busy), table.name)
     shares = used(run, table, mhz)
-    return Estimate(name, table.title, run.cycles, us, us / (1 + kind.most), us / max(0.05, 1 - kind.most), mhz, shares["tensor cores"],
+    estimate = Estimate(name, table.title, run.cycles, us, us / (1 + kind.most), us / max(0.05, 1 - kind.most), mhz, shares["tensor cores"],
                     shares["tensor cores by mma.sync"],
                     shares["issue slots"], shares["the port of shared memory"], shares["the L2"], shares["memory"], bound(shares), _how(found, run), _words(kind))
+    return estimate, run
 
 
 def used(run: chip.Run, board: Board, mhz: float) -> dict[str, float]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..emulator.ptx.ir import Instr
     from .sample import Sample
 
-COMPUTE = 100        # (COMPUTE, Cost, warps)
+COMPUTE = 100        # (COMPUTE, Cost, instructions, warps): spans of the program that stand one after the other, as (first, behind the last)
 COUNTED = (T.ARRIVE, T.CP_ARRIVE, T.NAMED, T.CLUSTER)      # entries that say of how many lanes they are
 WARP = 32
 NEAR = 16.0          # issue slots between a wait and an arrival that ptxas moves with it
@@ -232,6 +232,10 @@ class Pricer:
             known = self._known[(start, end)] = sum((one.cost for one in runs), Cost()), runs
         return known
 
+    def each(self) -> list[Cost]:
+        """What each instruction of the program costs."""
+        return [priced(i, self._counted(i, at), self.board, self._turns(at)).cost for at, i in enumerate(self.body)]
+
     def _counted(self, instr: Instr, at: int) -> Mapping[str, int]:
         """What an instruction cost; lanes of a warp that had come apart in the emulator are one request on the chip."""
         counts, runs = self.counts.get(instr.index, {}), self._runs.get(at, 0)
@@ -312,9 +316,9 @@ class Pricer:
                 cost = replace(self.piece(*span)[0], alone=cycles)
                 begins = not known or cost.stored and not 0 < known[-1][1].stored <= STORED
                 if not begins and (known[-1][1].issue + cost.issue < PIECE or cycles < max(cost.issue, cost.alu, cost.special)):
-                    known[-1] = (COMPUTE, known[-1][1] + cost, warps)
+                    known[-1] = (COMPUTE, known[-1][1] + cost, (*known[-1][2], span), warps)
                 else:
-                    known.append((COMPUTE, cost, warps))
+                    known.append((COMPUTE, cost, (span,), warps))
         return known
 
     def _early(self, out: list[Step], floor: int) -> int:

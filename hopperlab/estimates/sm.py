@@ -50,6 +50,7 @@ class Simulation:
         self.tile_ends, self.marks, self.tile_marks = list[float](), list[float](), dict[tuple[int, int, int], list[float]]()
         self.draws, self.begins = dict[tuple[int, int], list[float]](), dict[tuple[int, int, int], float]()
         self.starts, self.load_ends = dict[int, float](), list[tuple[float, int]]()
+        self.do: dict[int, Callable[[Runner, Step], bool]] = {kind: getattr(self, name) for kind, name in _DO.items()}
 
     # --- who runs ---------------------------------------------------------------------------------------------------
     def start(self, actors: list[Actor], copy: int, slot: int, sm: Multiprocessor, at: float, cluster: int) -> None:
@@ -81,7 +82,7 @@ class Simulation:
 
     def _advance(self, runner: Runner) -> Runner | None:
         """Until it waits, or ends (None), or is ahead of another one, which goes on."""
-        steps, heap = runner.actor.steps, self.heap
+        steps, heap, do = runner.actor.steps, self.heap, self.do
         end = len(steps)
         while runner.step < end:
             at = runner.at
@@ -93,8 +94,8 @@ class Simulation:
             step = steps[runner.step]
             kind = step[0]
             if kind == COMPUTE:
-                self._compute(runner, step[1], step[2])
-            elif not _DO[kind](self, runner, step):
+                self._compute(runner, step[1], step[-1])
+            elif not do[kind](runner, step):
                 return None
             runner.step += 1
         if not runner.over:
@@ -393,8 +394,6 @@ class Simulation:
         return True
 
 
-_DO: dict[int, Callable[[Simulation, Runner, Step], bool]] = {
-    T.WAIT: Simulation.wait, T.ARRIVE: Simulation.arrive, T.LOAD: Simulation.load, T.STORE: Simulation.store, T.COMMIT: Simulation.commit,
-    T.GROUPS: Simulation.wait_groups, T.CP_ASYNC: Simulation.cp_async, T.CP_ARRIVE: Simulation.cp_arrive, T.NAMED: Simulation.named,
-    T.NAMED_WAIT: Simulation.named_wait, T.CLUSTER: Simulation.cluster, T.CLUSTER_WAIT: Simulation.cluster_wait, T.WGMMA: Simulation.wgmma,
-    T.PRODUCTS: Simulation.products, T.REMOTE: Simulation.remote, T.MARK: Simulation.mark, T.DRAW: Simulation.mark}
+_DO = {T.WAIT: "wait", T.ARRIVE: "arrive", T.LOAD: "load", T.STORE: "store", T.COMMIT: "commit", T.GROUPS: "wait_groups", T.CP_ASYNC: "cp_async",
+       T.CP_ARRIVE: "cp_arrive", T.NAMED: "named", T.NAMED_WAIT: "named_wait", T.CLUSTER: "cluster", T.CLUSTER_WAIT: "cluster_wait", T.WGMMA: "wgmma",
+       T.PRODUCTS: "products", T.REMOTE: "remote", T.MARK: "mark", T.DRAW: "mark"}

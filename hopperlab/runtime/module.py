@@ -25,7 +25,7 @@ from .errors import KernelNotFound, PtxasWarning, VariableNotFound
 from .given_source import given
 from .shapes import Shape
 from .streams import Stream, queue_of
-from .watching import shown_to_watchers
+from .watching import shown_to_watchers, told_before
 
 if TYPE_CHECKING:
     from ..emulator import Program
@@ -201,6 +201,7 @@ class RawKernel:
         if shared_mem > self._max_dynamic:
             self._max_dynamic = int(shared_mem)
         uses.tell(uses.LAUNCHED, (self.module.compiled_from, sessions.current() is not None))
+        told_before(self, grid, block, args, int(shared_mem), attributes)
         place = "emulator" if self.backend == "emulator" or sessions.current() is not None else "gpu"
         if place == "emulator" and pending.beside_others(queue_of(stream), attributes.dependent):       # it has not come to its end when this returns
             with variables.mirrored(self.module.pointers, self.module.program):

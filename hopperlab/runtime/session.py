@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hl.emulate(...)`: run the kernels of a block in the emulator, under a chosen schedule, and keep what they showed."""
+"""Behind `hl.emulate(...)`: run the kernels of a block in the emulator, under a chosen schedule, and keep what they showed."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -103,22 +103,7 @@ def _finish(session: Session) -> None:
 @contextmanager
 def emulate(schedule: str = "lazy", seed: int = 0, hazards: str = "raise", trace: bool | str = True, budget: int | None = None,
             limit: int | None = None, levels: Mapping[str, str] | None = None) -> Iterator[Session]:
-    """Run every launch inside the block in the emulator, also on a machine with a GPU.
-
-    schedule: when asynchronous operations land: 'eager' at once, 'lazy' at the last moment, 'random' drawn from `seed`,
-              'late-wgmma' copies at once and wgmma at the last moment, 'late-copies' the converse
-    hazards:  'raise' ends a launch that shows hazards with HazardError; 'collect' records them and goes on
-    trace:    'print' prints every event as it happens; 'accesses' records ordinary loads and stores, products and barriers as well;
-              False leaves `run.timeline` empty
-    budget:   rounds that loops which poll memory may run while nothing else happens; then they are reported as a deadlock
-              (default: 50,000, or 500,000 for loops that change memory; also HOPPERLAB_POLLING_BUDGET)
-    limit:    work that the launches of the block may do together (a warp instruction is 1, a memory access 32); more raises BudgetExceeded,
-              which names the line where most was done. None: no limit. Counted, not timed, so that it is the same on every machine
-    levels:   how loud kinds of hazard are that can be switched: {"unfenced-overwrite": "error"}, "warning" or "off" (also HOPPERLAB_HAZARD_LEVELS)
-    Yields the run: `run.hazards`, `run.warnings` (legal and suspicious: they end no launch), `run.by_compiler` (made by a compiler, beyond mending in the source:
-    `run.compiler_note` is one line about it), `run.counters`, `run.timeline` add up over the launches of the block.
-    On a GPU, CuPy arrays are copied to the host before each launch and back after it.
-    """
+    """The block of `hl.emulate` (estimates/emulating.py, which says what the parameters mean), without its clock."""
     from .. import emulator
     _settle()
     how = forced()

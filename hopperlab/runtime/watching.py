@@ -39,7 +39,10 @@ class Seen:
         return list({id(base): base for base in _bases(self.args)}.values())
 
 
+Launched = Callable[[Any, tuple[int, ...], tuple[int, ...], Sequence[Any], int, LaunchAttributes], None]
+"""launched(kernel, grid, block, args, shared_mem, attributes)."""
 _watchers: list[tuple[Callable[[Seen], None], bool]] = []
+_before: list[Launched] = []
 
 
 @contextmanager
@@ -51,6 +54,22 @@ def watching(seen: Callable[[Seen], None], copies: bool = True) -> Iterator[None
         yield
     finally:
         _watchers.remove(watcher)
+
+
+@contextmanager
+def launching(launched: Launched) -> Iterator[None]:
+    """Inside the block, `launched` is called before each launch, of any thread and in either place, when its arguments have been checked."""
+    _before.append(launched)
+    try:
+        yield
+    finally:
+        _before.remove(launched)
+
+
+def told_before(kernel: Any, grid: tuple[int, ...], block: tuple[int, ...], args: Sequence[Any], shared_mem: int, attributes: LaunchAttributes) -> None:
+    """A launch is about to be made (RawKernel)."""
+    for launched in list(_before):
+        launched(kernel, grid, block, args, shared_mem, attributes)
 
 
 @contextmanager

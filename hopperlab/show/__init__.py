@@ -5,6 +5,7 @@ Imported by the notebooks as `from hopperlab import show`; needs the `lab` extra
 """
 
 from .charts import bars, lines
+from .estimated_times import estimated
 from .excerpts import excerpt, wrapper
 from .hazard_words import explain, hazards, lines_named
 from .listings import listing, source
@@ -28,6 +29,7 @@ __all__ = [
     "bars",
     "bugs_table",
     "ceilings",
+    "estimated",
     "excerpt",
     "explain",
     "gantt",

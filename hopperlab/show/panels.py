@@ -3,7 +3,8 @@
 
 `panel(launch, name=Slider(...), …)` calls `launch(**values)`, which launches the kernel and returns a `Picture`. Every
 control is reached by keyboard. A choice the hardware does not allow is explained in place and not launched. The picture comes from the
-emulator, which can tell what happened inside; where there is a GPU, the same launch is then timed there.
+emulator, which can tell what happened inside; where there is a GPU, the same launch is then timed there. With a clock a panel has a control more, by which the picture is
+drawn over estimated cycles or microseconds instead of the order of events, and what bounds the launch stands in a line.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..estimates import boards, emulating
 from ..runtime.language import columns, named, say
-from ..runtime.watching import watching
-from . import panel_on_gpu, style
+from ..runtime.watching import launching, watching
+from . import estimated_times, panel_on_gpu, style
 from .widgets import have_widgets, merged_bundle
 
 
@@ -39,33 +41,43 @@ class Choice:
     start: Any
 
 
-class Panel:
-    """Controls, a status line and a picture. `launches` counts the launches made, `picture` is the last one drawn, `on_gpu` what was timed of it."""
+CLOCK = "_clock"            # the name of the control 'Time'
+ORDER = "order of events"
+AXES = {ORDER: "", "estimated cycles": "cycles", "estimated microseconds": "us"}
 
-    def __init__(self, launch: Callable[..., style.Picture], controls: dict[str, Slider | Choice]):
-        self._launch, self._controls = launch, controls
-        self.launches, self.picture, self.status, self.on_gpu = 0, None, "", ""
+
+class Panel:
+    """Controls, a status line and a picture. `launches` counts the launches made, `picture` is the last one drawn, `on_gpu` what was timed of it, `estimate` what was
+    estimated of its last launch, in a line. clock: the board of the estimates, or None; `axis`: what the picture is drawn over, one of AXES."""
+
+    def __init__(self, launch: Callable[..., style.Picture], controls: dict[str, Slider | Choice], clock: str | None = None):
+        self._launch, self._controls, self._clock = launch, dict(controls), clock
+        self.launches, self.picture, self.status, self.on_gpu, self.estimate, self.axis = 0, None, "", "", "", ORDER
         self._box = None
+        if clock is not None:
+            self._controls[CLOCK] = Choice("Time", list(AXES), ORDER)
         if have_widgets():
-            labels = max((len(columns(_label(control))) for control in controls.values()), default=0) + 1
-            self._inputs = {name: _control(control, labels) for name, control in controls.items()}
+            labels = max((len(columns(_label(control))) for control in self._controls.values()), default=0) + 1
+            self._inputs = {name: _control(control, labels) for name, control in self._controls.items()}
             self._build()
         self.update()
 
     @property
     def values(self) -> dict[str, Any]:
-        """The value of every control, by name."""
+        """The value of every control of the launch, by name."""
         if self._box is None:
-            return {name: control.start for name, control in self._controls.items()}
-        return {name: widget.value for name, widget in self._inputs.items()}
+            return {name: control.start for name, control in self._controls.items() if name != CLOCK}
+        return {name: widget.value for name, widget in self._inputs.items() if name != CLOCK}
 
     def update(self) -> None:
         """Launch with the present values; on an illegal choice say why nothing ran, and hide the last picture, which belongs to other values."""
         began, seen = time.perf_counter(), []
+        if self._box is not None and CLOCK in self._inputs:
+            self.axis = self._inputs[CLOCK].value
         self._say(f"Launches: {self.launches}. Launching …", "inherit", "normal")
         try:
             with watching(seen.append):
-                picture = self._launch(**self.values)
+                picture = self._pictured()
             took = time.perf_counter() - began
             self.on_gpu = panel_on_gpu.told(seen)
         except Exception as error:      # shown to the learner in the status line, whatever it is
@@ -74,8 +86,22 @@ class Panel:
             return
         self.launches += 1
         self.picture = picture
-        self.status = f"Launches: {self.launches}. The last one and its figure took {1e3 * took:.0f} ms." + (f"\n{self.on_gpu}" if self.on_gpu else "")
+        self.status = "\n".join(filter(None, (f"Launches: {self.launches}. The last one and its figure took {1e3 * took:.0f} ms.", self.estimate, self.on_gpu)))
         self._paint(legal=True)
+
+    def _pictured(self) -> style.Picture:
+        """What the launch draws, or its last kernel over estimated time."""
+        unit, self.estimate = AXES[self.axis], ""
+        if not unit:
+            return self._launch(**self.values)
+        given = emulating.EstimatedClock(boards.board(self._clock))
+        with launching(given.launched):
+            picture = self._launch(**self.values)
+        if not given or isinstance(given[-1], str):
+            self.estimate = estimated_times.told(given[-1]) if given else "not estimated: nothing was launched"
+            return picture
+        self.estimate = estimated_times.told(given[-1])
+        return estimated_times.estimated(given[-1], style.heading(picture), unit=unit)
 
     def _build(self) -> None:
         import ipywidgets as widgets
@@ -114,9 +140,12 @@ class Panel:
         return merged_bundle(self._box, fallback), metadata
 
 
-def panel(launch: Callable[..., style.Picture], **controls: Slider | Choice) -> Panel:
-    """A panel whose controls are `launch`'s keyword arguments. Launches once at once, then whenever a control moves."""
-    return Panel(launch, controls)
+def panel(launch: Callable[..., style.Picture], *, clock: str | None = None, **controls: Slider | Choice) -> Panel:
+    """A panel whose controls are `launch`'s keyword arguments. Launches once at once, then whenever a control moves.
+
+    clock: 'h200' or 'h100' adds the control 'Time', by which the last kernel that `launch` launches is drawn over its estimated time on that board (estimated_times.py).
+    """
+    return Panel(launch, controls, clock)
 
 
 def _label(control: Slider | Choice) -> str:

@@ -63,6 +63,11 @@ def title(axis: Axes, text: str) -> None:
     axis.set_title(text, fontsize=11, loc="left", color=INK, fontweight="bold")
 
 
+def heading(picture: Picture) -> str:
+    """The title of a picture's first axes; '' where it has none."""
+    return str(picture.figure.axes[0].get_title(loc="left")) if picture.figure.axes else ""
+
+
 def ink_on(colour: str) -> str:
     """Black or white, whichever reads better on `colour` (#RRGGBB), by relative luminance (WCAG 2)."""
     red, green, blue = (int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5))

@@ -2,7 +2,8 @@
 """Runs drawn over time: one row a warp (or engine), a bar for each span, a mark for each moment.
 
 `gantt` draws what `run.timeline` holds: the steps are the emulator's scheduling rounds, not seconds, and show order and overlap,
-no speed. `timeline` draws what a kernel's own marks say (hl.timeline): nanoseconds on a GPU, virtual time in the emulator.
+no speed. `timeline` draws what a kernel's own marks say (hl.timeline): nanoseconds on a GPU, virtual time in the emulator; or what they would say by the
+estimate (LaunchTimes.timeline).
 """
 
 from __future__ import annotations
@@ -90,6 +91,7 @@ def _keys(spans: Sequence[Span], kinds: Sequence[str], colours: Mapping[str, str
     return keys
 
 
+ESTIMATED = {"cycles": "estimated cycles of an SM", "us": "estimated microseconds"}
 EVENT_COLOURS = {"wait": style.FAINT, "mma": style.BLUE, "issue": style.VERMILION, "store": style.GREEN}
 OTHER_COLOURS = (style.ORANGE, style.SKY, style.PURPLE, style.YELLOW)
 
@@ -110,7 +112,8 @@ def timeline(found: Sequence[Any], blocks: Sequence[int] | None = None, warps: S
     ordered = sorted(kept, key=lambda row: (row.block, row.warp, row.start))
     spans = [Span(_warp(row, chosen), row.start, row.end, row.event) for row in ordered]
     where = f"blocks {', '.join(map(str, chosen))}" if len(chosen) > 1 else f"block {chosen[0]}"
-    xlabel = {"ns": "time since the first mark (ns)", "cycles": "time since the first mark (cycles of an SM)"}.get(
+    xlabel = ESTIMATED[found.unit] if found.place == "estimate" else {
+        "ns": "time since the first mark (ns)", "cycles": "time since the first mark (cycles of an SM)"}.get(
         found.unit, "virtual time (the order of the marks in the emulator; not seconds)")
     own = [event for event in dict.fromkeys(row.event for row in found) if event not in EVENT_COLOURS]
     colours = {**EVENT_COLOURS, **{event: OTHER_COLOURS[i % len(OTHER_COLOURS)] for i, event in enumerate(own)}}

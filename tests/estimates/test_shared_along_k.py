@@ -329,7 +329,7 @@ def test_sums_that_are_handed_over_take_their_time(found):
 
 def test_what_is_sent_and_added_is_stored_and_loaded_as_often_as_warps_do(launch, found):
     """A tile's sums, 128 x 128 floats, are sent in whole sectors and read past the L1, though lanes of a warp had come apart when they did so."""
-    steps = [step[1:3] for actor in programs(found, H100) if actor.first == 4 for step in actor.steps if step[0] == COMPUTE]
+    steps = [(step[1], step[-1]) for actor in programs(found, H100) if actor.first == 4 for step in actor.steps if step[0] == COMPUTE]
     sent = sum(cost.stored * warps for cost, warps in steps)
     read = sum(cost.loaded * warps for cost, warps in steps) * H100.number("l1_missed")
     assert sent == pytest.approx(64 * 128 * 4, rel=0.02) and read == pytest.approx(64 * 128 * 4, rel=0.05)

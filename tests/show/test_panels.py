@@ -2,6 +2,7 @@
 """A panel's controls in one line, and what it shows of values that the hardware does not allow."""
 import pytest
 
+from hopperlab.lessons.l09_multistage.overlap import launch_multistage
 from hopperlab.show import panels
 from hopperlab.show.panels import Choice, Slider
 
@@ -41,3 +42,26 @@ def test_labels_take_the_same_width_and_all_fit(panel):
     widths = {widget.style.description_width for widget in panel._inputs.values()}
     assert widths == {f"{len('a row of the tile (elements)') + 1}ch"}
     assert len({widget.layout.width for widget in panel._inputs.values()}) == 1
+
+
+def test_with_a_clock_the_last_kernel_is_drawn_over_estimated_time(monkeypatch):
+    monkeypatch.setattr(panels, "have_widgets", lambda: True)
+    found = panels.panel(lambda stages, schedule: launch_multistage(stages, 64, schedule), clock="h200", stages=Slider("Stages", (2, 3, 9), 3),
+                         schedule=Choice("Landing", ["lazy"], "lazy"))
+    order = found.picture.text
+    assert set(found.values) == {"stages", "schedule"} and found.estimate == "" and "estimated" not in found.status + order
+    found._inputs[panels.CLOCK].value = "estimated cycles"
+    assert found.launches == 2 and found.status.count("an estimated ") == 1 and "no measurement" in found.status and "bound by " in found.status
+    assert found.picture.text.startswith("3 stages, BK 64: result right, no hazard") and "mean error" in found.picture.text and "slot 2: 2 copy under way" in found.picture.text
+    found._inputs[panels.CLOCK].value = "estimated microseconds"
+    assert "estimated microseconds" in found.picture.figure.axes[0].get_xlabel()
+    found._inputs["stages"].value = 9
+    assert "Not launched" in found.status
+    found._inputs["stages"].value, found._inputs[panels.CLOCK].value = 3, panels.ORDER
+    assert found.picture.text == order and found.estimate == ""
+
+
+def test_a_panel_that_launches_nothing_says_so_where_time_is_asked_for(panel, monkeypatch):
+    found = panels.panel(lambda rows: Picture(), clock="h100", rows=Slider("rows", (64, 256), 64))
+    found._inputs[panels.CLOCK].value = "estimated cycles"
+    assert "not estimated: nothing was launched" in found.status and visibility(found) == {"visible"}

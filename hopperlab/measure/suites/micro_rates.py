@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...runtime.session import emulate
 from ..launches import micro, variants
 from ..launches.launch import SMS, box_load
 from .micro_records import cycles, numbered, rated
@@ -180,11 +181,9 @@ def copy_bandwidth(rounds: int) -> list[Record]:
 
 def _counted(make, small, large, steps: int) -> dict[str, float]:
     """Warp instructions that one step more takes, in all and by class: the emulator's counts of a large and a small run."""
-    import hopperlab as hl
-
     runs = []
     for arguments in (small, large):
-        with hl.emulate(hazards="collect") as session:
+        with emulate(hazards="collect") as session:
             make(*arguments)()
         runs.append(session.counters)
     return {name: (runs[1][name] - runs[0][name]) / steps for name in runs[1] if name.startswith("warp_instructions")}
