@@ -246,6 +246,14 @@ def _solutions(given: argparse.Namespace) -> int:
     return _each(map(solutions.write, solutions.sources(given.lessons)), lambda path: execute(path, given.backend)[2]) or _exercises(given)
 
 
+def _own_times(_given: argparse.Namespace) -> int:
+    from .shipping import own_answers
+
+    own_answers.write()
+    print(f"wrote {own_answers.FILE.relative_to(hashes.ROOT)}")
+    return 0
+
+
 def _exercises(given: argparse.Namespace) -> int:
     for source in solutions.sources(given.lessons):
         solutions.write(source)
@@ -268,5 +276,6 @@ VERBS = (
     Verb("panels", "launch every setting of the panels that the site shows, and keep what comes of them in build/panels", _panels, LAUNCHES),
     Verb("slides", "render the workshop's slides, made of the lessons' stored outputs, in build/slides/html", _slides),
     Verb("solutions", "run the solution notebooks and store their outputs, then write exercises/", _solutions, WHERE),
+    Verb("own-times", "estimate the solutions of exercises that ask for speed, and keep their times in lessons/own_times.json", _own_times),
     Verb("exercises", "text sources in solutions/sources to solutions/, and exercises/ from these", _exercises),
 )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judging an answer: values under every schedule, hazards, and the mechanism asked for; then, where there is one, on the GPU.
+"""Judging an answer: values under every schedule, hazards, and the mechanism asked for; then, where there is one, on the GPU; and where it is asked for,
+its speed by the estimate (speed.py).
 
 `judge` gives the verdict as data, from the answer cell's text alone; a check cell calls it through lessons/catalogue.py (`hl.check`).
 """
@@ -23,6 +24,7 @@ from ..runtime.explore import FIXED
 from . import answers, cuda_text, python_answers, whence
 from .carried import Carried
 from .exercise import CUDA, PUBLIC, Case, Exercise, Launch, random
+from .speed import Speed, fast_enough
 from .value_words import call as said
 
 Call: TypeAlias = Callable[[str, str, Sequence[tuple[Any, ...]]], Sequence[Any]]
@@ -32,7 +34,7 @@ HIDDEN_SHAPES = 5
 GPU_SECONDS = 20.0
 BUDGET = 20_000            # rounds that a polling loop may spin alone
 LIMIT = 4_000_000          # work of one trial (emulator/observe/work.py); right answers do at most 500,000
-STEPS = ("form", "compiles", "values", "hazards", "mechanism", "gpu")
+STEPS = ("form", "compiles", "values", "hazards", "mechanism", "gpu", "speed")
 
 
 class CheckFailed(AssertionError):
@@ -56,7 +58,8 @@ class Verdict:
     """What was found about one answer. `tried` counts shapes, `schedules` those a shape was run under, `required` the requirements of all shapes.
 
     warnings: of an answer that is right, what its runs left of severity 'warning', each pair of lines once. They do not decide, and whoever shows the verdict shows them
-    beside it (`accepted`): a check cell's own line stays the same with them and without.
+    beside it (`beside`): a check cell's own line stays the same with them and without.
+    speed, pace: where speed was asked for and is reached, what was asked, and the answer's own times, which are shown beside as well.
     """
 
     exercise: str
@@ -65,6 +68,8 @@ class Verdict:
     schedules: int = 0
     required: int = 0
     warnings: tuple[str, ...] = ()
+    speed: str = ""
+    pace: str = ""
 
     @property
     def right(self) -> bool:
@@ -73,7 +78,10 @@ class Verdict:
 
     def __str__(self) -> str:
         if self.findings:
-            return f"{self.exercise} is not right yet. " + "\n".join(finding.message for finding in self.findings)
+            opening = "is right" if self.findings[0].step == "speed" else "is not right yet"
+            return f"{self.exercise} {opening}. " + "\n".join(finding.message for finding in self.findings)
+        if self.speed:
+            return f"{self.exercise} is fast enough: {self.speed}"
         if not self.schedules:
             return f"{self.exercise} is right: {_number(self.tried, 'case')}"
         asked = f", {_number(self.required, 'requirement')} met" if self.required else ""
@@ -83,6 +91,11 @@ class Verdict:
     def accepted(self) -> str:
         """The short paragraph about warnings that a right answer leaves; '' where it leaves none."""
         return "\n".join(accepted_with(self.warnings))
+
+    @property
+    def beside(self) -> str:
+        """What is shown beside the verdict on a right answer: its times, where speed was asked for, and warnings; '' where there is nothing."""
+        return "\n".join(filter(None, (self.pace, self.accepted)))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -118,15 +131,17 @@ def text_of(exercise: Exercise, answer: Any) -> str:
 
 
 def judge(exercise: Exercise, cell: str, constants: Mapping[str, Any] | None = None, *, key: str = PUBLIC, hidden: bool = False,
-          gpu: bool = False, call: Call | None = None) -> Verdict:
-    """The verdict on the text of an answer cell. Deterministic: text, constants, key and `hidden` decide it.
+          gpu: bool = False, call: Call | None = None, fast: bool = False) -> Verdict:
+    """The verdict on the text of an answer cell. Deterministic: text, constants, key, `hidden` and `fast` decide it.
 
     key:  draws inputs and hidden shapes; with another key than the public one the visible cases of a Python exercise are drawn too, so that
           an answer which only knows the cases of the notebook is not right
     call: how Python answers are run, call(text, function name, arguments of each case) -> values (python_answers.run); a grader gives one
     that runs them in its sandbox.
+    fast: an answer that is right must also be as fast as the exercise asks (Exercise.speed). Raises ExerciseError where it asks for nothing.
     """
     setting = exercise.setting(constants or {})
+    speed = exercise.speed_of(setting) if fast else None
     try:
         text = answers.body(exercise, cell)
     except answers.Refused as refused:
@@ -134,7 +149,7 @@ def judge(exercise: Exercise, cell: str, constants: Mapping[str, Any] | None = N
     shapes = _shapes(exercise, key, hidden)
     if exercise.kind != CUDA:
         return _judge_python(exercise, text, shapes, setting, key, call or python_answers.run)
-    return _Trials(exercise, text, shapes, setting, key, gpu).verdict()
+    return _Trials(exercise, text, shapes, setting, key, gpu, speed).verdict()
 
 
 def _shapes(exercise: Exercise, key: str, hidden: bool) -> list[Any]:
@@ -175,8 +190,9 @@ def _wrong_values(exercise: Exercise, text: str, cases: Sequence[Case], setting:
 class _Trials:
     """One CUDA answer, compiled once and run on every shape under every schedule."""
 
-    def __init__(self, exercise: Exercise, text: str, shapes: Sequence[Any], setting: Mapping[str, Any], key: str, gpu: bool):
-        self.exercise, self.text, self.shapes, self.setting, self.key, self.gpu = exercise, text, shapes, setting, key, gpu
+    def __init__(self, exercise: Exercise, text: str, shapes: Sequence[Any], setting: Mapping[str, Any], key: str, gpu: bool,
+                 speed: Speed | None):
+        self.exercise, self.text, self.shapes, self.setting, self.key, self.gpu, self.speed = exercise, text, shapes, setting, key, gpu, speed
         self.plan = [(name, 0) for name in FIXED] + [("random", seed) for seed in range(exercise.seeds)]
         self.required = 0
         self.doubts: dict[tuple[Any, ...], str] = {}                # warnings of all runs, by kind and lines
@@ -201,7 +217,15 @@ class _Trials:
                 findings = self._on_gpu(shape)
             if findings:
                 return Verdict(self.exercise.id, tuple(findings))
-        return Verdict(self.exercise.id, (), len(self.shapes), len(self.plan), self.required, tuple(self.doubts.values()))
+        right = Verdict(self.exercise.id, (), len(self.shapes), len(self.plan), self.required, tuple(self.doubts.values()))
+        return right if self.speed is None else self._fast(right, self.speed)
+
+    def _fast(self, right: Verdict, speed: Speed) -> Verdict:
+        """The verdict on an answer that is right: whether it is as fast as is asked."""
+        complaint, times = fast_enough(speed, self.module, BUDGET, LIMIT)
+        if complaint:
+            return Verdict(right.exercise, (Finding("speed", complaint),))
+        return replace(right, speed=str(speed), pace=f"{right.exercise}: {times}.")
 
     def _case(self, shape: Any) -> Case:
         return _poisoned(self.exercise.case(random(self.key, self.exercise.id, shape), shape, **self.setting))

@@ -16,6 +16,7 @@ import numpy as np
 
 from .carried import Carried
 from .requires import Requirement
+from .speed import Speed
 from .value_words import Words
 
 CUDA, PYTHON = "cuda", "python"
@@ -88,6 +89,8 @@ class Exercise:
     """How a message names a shape, such as 'm, n, k = 64, 128, 32'."""
     words: Words | None = None
     """How a message names a place of what a Python answer returns, and the likely cause of a wrong value there."""
+    speed: Callable[..., Speed] | None = None
+    """speed(**constants) gives what a further check with points of its own asks of a right answer; None: there is none."""
 
     @property
     def lesson(self) -> str:
@@ -100,6 +103,12 @@ class Exercise:
         if unknown:
             raise ExerciseError(f"exercise {self.id} has no constant {unknown[0]}; it has: {', '.join(self.constants) or 'none'}")
         return {name: given.get(name, values[0]) for name, values in self.constants.items()}
+
+    def speed_of(self, setting: Mapping[str, Any]) -> Speed:
+        """What is asked of its speed under all its constants. Raises ExerciseError where nothing is."""
+        if self.speed is None:
+            raise ExerciseError(f"exercise {self.id} asks for no speed: leave fast=True out")
+        return self.speed(**setting)
 
     def edition(self, key: str) -> dict[str, Any]:
         """The constants of the edition of `key`: the course's own for 'public', else drawn by the key, with at least one that differs."""

@@ -27,25 +27,28 @@ def check(given: argparse.Namespace) -> int:
         path = _notebook(given, workspace)
         answers = generate.answers_of(nbformat.read(path, as_version=4))
         original = nbformat.read(pristine.pristine_of(path), as_version=4)
-        checked = _checked([cell for cell in original.cells if (generate.role(cell) or ("",))[0] == generate.CHECK], given.notebook, lambda cell: generate.role(cell)[1])
+        kinds = generate.CHECK, generate.FAST
+        checked = _checked([cell for cell in original.cells if (generate.role(cell) or ("",))[0] in kinds], given.notebook, lambda cell: generate.role(cell)[1])
     except (workspace.WorkspaceError, pristine.PristineError, OSError, nbformat.reader.NotJSONError) as problem:
         print(f"hopperlab check: {problem}", file=sys.stderr)
         return 2
-    wrong, to = 0, language_of(path)
+    wrong, to = set[str](), language_of(path)
     print(say(f"checking {path}", to), flush=True)
     for cell in checked:
         role = generate.role(cell)
         number = role[1].replace(".", "-")
         text = answers.get(f"{generate.ANSWER}-{number}")
+        if role[1] in wrong:                            # what is not right is told once, and not asked for its speed
+            continue
         if text is None:
-            wrong += 1
+            wrong.add(role[1])
             print(say(f"{role[1]} has no answer cell in this notebook any more; `hopperlab restore` gives a fresh copy", to))
             continue
-        verdict = checks.judge(catalogue.find(role[1]), text, pristine.constants_of(cell.source), gpu=hl.backend() == "gpu")
-        wrong += not verdict.right
+        verdict = checks.judge(catalogue.find(role[1]), text, pristine.constants_of(cell.source), gpu=hl.backend() == "gpu", fast=role[0] == generate.FAST)
+        wrong |= set() if verdict.right else {role[1]}
         print(say(str(verdict), to), flush=True)
-        if verdict.warnings:
-            print(say(verdict.accepted, to), flush=True)
+        if verdict.beside:
+            print(say(verdict.beside, to), flush=True)
     return 1 if wrong else 0
 
 
@@ -78,14 +81,14 @@ def _copies(here: Path, root: Path, work: Path | None) -> list[Path]:
 
 
 def _checked(cells: list, asked: str, name_of) -> list:
-    """The check cells that are asked for: that of one exercise ('04.2'), or all. Raises WorkspaceError for an exercise that is not there."""
+    """The check cells that are asked for: those of one exercise ('04.2'), or all. Raises WorkspaceError for an exercise that is not there."""
     from ..authoring.learner import workspace
 
     if not ONE.fullmatch(asked):
         return cells
     chosen = [cell for cell in cells if name_of(cell) == asked]
     if not chosen:
-        raise workspace.WorkspaceError(f"there is no exercise {asked}; the notebook has: {', '.join(map(name_of, cells))}")
+        raise workspace.WorkspaceError(f"there is no exercise {asked}; the notebook has: {', '.join(dict.fromkeys(map(name_of, cells)))}")
     return chosen
 
 

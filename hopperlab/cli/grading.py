@@ -145,7 +145,7 @@ def late_rule(deadline: str | None, penalty: str) -> LateRule | None:
 def ranked(report: Report, edition: Edition, rank: ModuleType) -> Report:
     """The report with the right answers to lesson 14's last exercise timed, fastest first. rank: the module grading/rank.py."""
     name = rank.EXERCISE
-    right = {row.learner.key: e.answer for row in report.rows for e in row.exercises if e.exercise == name and e.status == "right"}
+    right = {row.learner.key: e.answer for row in report.rows for e in row.exercises if e.exercise == name and e.correct}
     if not right:
         print(f"--rank: nobody has a right answer to {name}", file=sys.stderr)
         return report

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 UNITS = "cycles", "us"
 WAITS = T.WAIT, T.NAMED_WAIT, T.CLUSTER_WAIT, T.GROUPS
 SINCE = 0.5                  # cycles, below which a wait is none
-LONG = 60.0                  # cycles, from which on what is computed is looked at
+FEW = 100.0                  # bytes that a warp stores, up to which it is no tile (a mark is 16)
+LONG = 150.0                 # cycles, from which on what is computed is looked at
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ def _events(own: Sequence[Timed], compute: bool = False) -> list[tuple[str, int,
     storing, into = False, set[Any]()            # whether the last event is a store that goes on; stages that loads went into since the last wait
     for timed in own:
         kind = timed.step[0]
-        stores = kind == T.STORE or kind == COMPUTE and timed.step[1].stored > 0
+        stores = kind == T.STORE or kind == COMPUTE and timed.step[1].stored > FEW
         if kind == T.WGMMA:
             products, storing = timed.start if products is None else products, False
         elif kind == T.PRODUCTS and (products is not None or timed.end > timed.start + SINCE):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What submissions are graded against: pristine notebooks with their parts and points, constants and key, from solutions/ or from `hopperlab assign`.
 
-A sheet is one notebook; a part is a cell with points: a check, a hidden check, or a cell that a person grades by a rubric.
+A sheet is one notebook; a part is a cell with points: a check, a hidden check, one of speed, or a cell that a person grades by a rubric.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Part:
-    """One cell with points. kind: 'check', 'hidden' or 'manual'; rubric: how a person grades it (nbgrader's mark scheme)."""
+    """One cell with points. kind: 'check', 'hidden', 'fast' or 'manual'; rubric: how a person grades it (nbgrader's mark scheme)."""
 
     cell: str
     grade_id: str
@@ -206,7 +206,7 @@ def _part(cell: NotebookNode, known: tuple[str, str] | None, facts: Mapping, exe
     if not facts.get("points") and not facts.get("task") and not facts.get("grade"):
         return None
     points, grade_id = float(facts.get("points", 0)), facts.get("grade_id", cell.id)
-    if known and known[0] in (generate.CHECK, generate.HIDDEN):
+    if known and known[0] in (generate.CHECK, generate.HIDDEN, generate.FAST):
         return Part(cell.id, grade_id, known[1], known[0], points, constants=tuple(sorted(constants_of(cell.source).items())))
     scheme = RUBRIC.search(cell.source)
     rubric = scheme[1] if scheme else cell.metadata.get("hopperlab", {}).get("rubric", "")
@@ -220,5 +220,7 @@ def _complete(path: Path, answers: Mapping[str, str], parts: list[Part]) -> None
         kinds = [part.kind for part in parts if part.exercise == name]
         if generate.CHECK not in kinds:
             raise InputError(f"{path}: exercise {name} has an answer cell but no check cell with points")
+        if generate.FAST in kinds and find(name).speed is None:
+            raise InputError(f"{path}: exercise {name} has a cell of speed, and asks for no speed")
         if not any(regions.has(path.read_text(encoding="utf-8"), region) for region in (regions.HIDDEN,)) and generate.HIDDEN in kinds:
             raise InputError(f"{path}: its hidden checks are taken out already; give the solution notebook (solutions/), not the learner's")

@@ -20,8 +20,8 @@ from ..checking.exercise import Exercise
 from ..lessons.catalogue import find
 
 PRISTINE = ".pristine"
-ANSWER, CHECK, HIDDEN = "answer", "check", "hidden"
-CELL_ID = re.compile(r"^(answer|check|hidden)-(\d\d[a-z]?)-(\d+)$")
+ANSWER, CHECK, HIDDEN, FAST = "answer", "check", "hidden", "fast"
+CELL_ID = re.compile(r"^(answer|check|hidden|fast)-(\d\d[a-z]?)-(\d+)$")
 
 
 def solutions(root: Path) -> list[Path]:

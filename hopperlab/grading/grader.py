@@ -18,9 +18,9 @@ import nbformat
 
 from .. import __version__
 from ..runtime import backend
-from . import generate, grade_child, grade_cluster, grade_pool, likeness, marks, readiness, sandbox
+from . import grade_child, grade_cluster, grade_pool, likeness, marks, readiness, sandbox
 from .edition import PACKAGE, Edition
-from .grade_task import HIDDEN, VISIBLE, perform
+from .grade_task import perform
 from .learners import Roster
 from .marks import Report
 from .overrides import Override
@@ -112,8 +112,7 @@ def tasks_of(submissions: Iterable[Submission], edition: Edition, unsafe: bool, 
 def task_of(edition: Edition, exercise: str, answer: str, rests_on: str, unsafe: bool, gpu: bool = False) -> dict[str, Any]:
     """One task, plain data. Its digest covers the answer and what it is graded against, so equal answers are one task."""
     sheet = edition.sheet_of(exercise)
-    kinds = {generate.CHECK: VISIBLE, generate.HIDDEN: HIDDEN}
-    cells = {"answer": sheet.cell_of(exercise), **{kinds[p.kind]: p.cell for p in sheet.parts if p.exercise == exercise and p.kind in kinds}}
+    cells = {"answer": sheet.cell_of(exercise), **{marks.KINDS[p.kind]: p.cell for p in sheet.parts if p.exercise == exercise and p.kind in marks.KINDS}}
     words = (exercise, __version__, rests_on, "unsafe" if unsafe else "isolated", *(("gpu",) if gpu else ()), answer)
     return {"digest": hashlib.sha256("\0".join(words).encode()).hexdigest()[:40], "exercise": exercise, "answer": answer,
             "constants": dict(edition.constants[exercise]), "key": edition.key, "notebook": nbformat.writes(sheet.piece(exercise, answer)),

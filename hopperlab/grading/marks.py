@@ -14,7 +14,7 @@ from typing import Any
 from ..checking.check import accepted_with
 from . import generate, likeness, overrides
 from .edition import MANUAL, Edition, Part, Sheet
-from .grade_task import HIDDEN, VISIBLE, credited
+from .grade_task import FAST, HIDDEN, VISIBLE, credited
 from ..lessons.catalogue import find
 from .learners import Learner
 from .overrides import Override
@@ -23,7 +23,7 @@ from .submissions import Submission
 
 MOST_NAMED = 5                           # in one flag; the report names all of a group once
 TIMED_OUT = "did not finish within the time limit"
-KINDS = {generate.CHECK: VISIBLE, generate.HIDDEN: HIDDEN}
+KINDS = {generate.CHECK: VISIBLE, generate.HIDDEN: HIDDEN, generate.FAST: FAST}
 OVERRIDE, GRADER = "override", "grader"
 STEP_WORDS = {
     "form": "the answer was not tried, because of its form",
@@ -76,6 +76,11 @@ class Exercise:
     flags: tuple[str, ...] = ()            # for the teacher only
     reason: str = ""                       # of an override
     answer: str = ""
+
+    @property
+    def correct(self) -> bool:
+        """Whether every check is passed but that of speed."""
+        return self.status in ("right", "partly") and all(check.passed for check in self.checks if check.kind != generate.FAST)
 
 
 @dataclass(frozen=True)
@@ -295,7 +300,8 @@ def _findings(outcome: Mapping[str, Any], which: str) -> tuple[tuple[str, str], 
     verdict = outcome[which]
     if verdict["right"]:
         said = outcome["nbval"] or {}
-        error = said.get("error") or said.get("message") or "nbval did not pass the cell"
+        messages = said.get("messages", {})
+        error = said.get("error") or messages.get(which, messages.get(VISIBLE)) or "nbval did not pass the cell"
         return (("nbval", f"The answer is right by itself, but not in the notebook: {error}"),)
     found = tuple((finding["step"], finding["message"]) for finding in verdict["findings"])
     return found or (("limit", f"It was ended: {verdict['limit'] or 'no verdict was reached'}."),)

@@ -68,7 +68,7 @@ def constants_of(check: str) -> dict[str, Any]:
     """The constants that a check cell names: {'STAGES': 4} of `hl.check("04.2", ring, STAGES=4)`."""
     for node in ast.walk(ast.parse(check)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "check":
-            return {word.arg: ast.literal_eval(word.value) for word in node.keywords if word.arg and word.arg != "hidden"}
+            return {word.arg: ast.literal_eval(word.value) for word in node.keywords if word.arg and word.arg not in ("hidden", "fast")}
     return {}
 
 

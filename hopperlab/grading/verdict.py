@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from ..checking import answers, check, python_answers
@@ -50,20 +51,24 @@ class VerdictResult:
 
 
 def verdict(exercise_id: str, cell_text: str, constants: Mapping[str, Any] | None = None, key: str = PUBLIC, hidden: bool = False,
-            limits: Limits = Limits(), unsafe: bool = False, gpu: bool = False) -> VerdictResult:
+            limits: Limits = Limits(), unsafe: bool = False, gpu: bool = False, fast: bool = False) -> VerdictResult:
     """Judge the text of an answer cell on the visible shapes, or (`hidden`) on those that the key draws.
 
     gpu: a CUDA answer that the emulator has cleared then runs on this machine's GPU too, each launch in a worker process with a time limit.
-    Raises ExerciseError for an exercise or constant that does not exist, SandboxError where nothing isolates and `unsafe` was not given.
+    fast: an answer that is right must also be fast enough by the estimate.
+    Raises ExerciseError for an exercise or constant that does not exist and for `fast` where no speed is asked for, SandboxError where nothing isolates and
+    `unsafe` was not given.
     """
     exercise, start = find(exercise_id), time.monotonic()
-    exercise.setting(constants or {})
+    setting = exercise.setting(constants or {})
+    if fast:
+        exercise.speed_of(setting)
     sandbox.required(unsafe)
     try:
         answers.body(exercise, cell_text)
     except answers.Refused as refused:
         return VerdictResult(False, (Finding("form", clean(f"Not tried: {refused}.")),), time.monotonic() - start)
-    judged = _cuda if exercise.kind == CUDA else _python
+    judged = partial(_cuda, fast=fast) if exercise.kind == CUDA else _python
     findings, limit, form, doubts = judged(exercise, cell_text, dict(constants or {}), key, hidden, limits, unsafe)
     if gpu and not findings and exercise.kind == CUDA:
         findings, limit, _, _ = _cuda(exercise, cell_text, dict(constants or {}), key, hidden, limits, unsafe=True, gpu=True)
@@ -81,10 +86,10 @@ def clean(message: str) -> str:
 
 
 def _cuda(exercise: Exercise, text: str, constants: dict, key: str, hidden: bool, limits: Limits, unsafe: bool,
-          gpu: bool = False) -> Judged:
+          gpu: bool = False, fast: bool = False) -> Judged:
     """Findings, limit, form and warnings of check.judge in a process of its own. Its reply must bring the nonce of this request back."""
     nonce = secrets.token_hex(16)
-    request = {"nonce": nonce, "exercise": exercise.id, "text": text, "constants": constants, "key": key, "hidden": hidden, "gpu": gpu}
+    request = {"nonce": nonce, "exercise": exercise.id, "text": text, "constants": constants, "key": key, "hidden": hidden, "gpu": gpu, "fast": fast}
     if gpu:                                     # a GPU cannot be reached from the sandbox, and CUDA reserves far more memory than it uses
         limits = replace(limits, memory_bytes=max(limits.memory_bytes, GPU_MEMORY), processes=max(limits.processes, GPU_PROCESSES))
     done = sandbox.run(CHILD, json.dumps(request).encode(), read_only=[sandbox.PACKAGE], limits=limits, unsafe=unsafe)

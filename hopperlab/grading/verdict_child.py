@@ -31,7 +31,7 @@ def judged(request: dict) -> tuple[list[tuple[str, str]], list[str]]:
     """(step, message) of each finding, and the warnings that are left. An answer on which the check itself fails is not right, and the message says so."""
     try:
         found = check.judge(find(request["exercise"]), request["text"], request["constants"], key=request["key"], hidden=request["hidden"],
-                            gpu=bool(request.get("gpu")))
+                            gpu=bool(request.get("gpu")), fast=bool(request.get("fast")))
     except MemoryError:
         return [("limit", "The answer needed more memory than the limit.")], []
     except Exception as problem:                # whatever an answer brought about is the grader's to read
@@ -41,7 +41,7 @@ def judged(request: dict) -> tuple[list[tuple[str, str]], list[str]]:
 
 def _form(request: dict) -> str:
     """What the answer compiles to, as far as it is compared with other answers (likeness.py)."""
-    if request["hidden"] or request.get("gpu"):
+    if request["hidden"] or request.get("gpu") or request.get("fast"):
         return ""
     from . import compiled
     try:

@@ -43,13 +43,14 @@ def find(name: str) -> Exercise:
     return every()[name]
 
 
-def check(exercise: str, answer: Any, *, hidden: str | None = None, **constants: Any) -> None:
-    """Check an answer and print one line, or raise CheckFailed with what is wrong first. Warnings that a right answer leaves are told on the
+def check(exercise: str, answer: Any, *, hidden: str | None = None, fast: bool = False, **constants: Any) -> None:
+    """Check an answer and print one line, or raise CheckFailed with what is wrong first. Warnings that a right answer leaves, and its estimated times, are told on the
     standard error output: they do not decide, and the line stays the same.
 
     exercise:  its id, such as '04.1'
     answer:    the module that a %%cuda cell made, or the function that a Python cell defined; also the cell's text
     hidden:    a key: other shapes and seeds, drawn by the key, as graders do
+    fast:      an answer that is right must also be fast enough by the estimate (checking/speed.py), in an exercise that asks for it
     constants: those of the exercise, such as STAGES=4; they are the ones its text names
     The emulator judges first, under every schedule; where kernels run on a GPU, a worker process then runs the answer there too.
     """
@@ -58,9 +59,9 @@ def check(exercise: str, answer: Any, *, hidden: str | None = None, **constants:
         text = text_of(asked, answer)
     except CheckFailed as failed:
         raise CheckFailed(say(str(failed))) from None
-    verdict = judge(asked, text, constants, key=hidden or PUBLIC, hidden=hidden is not None, gpu=hl.backend() == "gpu")
+    verdict = judge(asked, text, constants, key=hidden or PUBLIC, hidden=hidden is not None, gpu=hl.backend() == "gpu", fast=fast)
     if not verdict.right:
         raise CheckFailed(say(str(verdict)))
     print(say(str(verdict) if hidden is None else f"{verdict} (hidden)"))
-    if verdict.warnings:
-        print(say(verdict.accepted), file=sys.stderr)
+    if verdict.beside:
+        print(say(verdict.beside), file=sys.stderr)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,21 +99,32 @@ def timeline(kernel: RawKernel, grid: Shape, block: Shape, args: Sequence = (), 
     Runs on the GPU, or in the emulator where kernels run there or inside `hl.emulate`.
     Raises ValueError when the kernel has no marks, and what a launch raises.
     """
-    traced = _traced(kernel)
-    warps = -(-math.prod(_sizes(block)) // 32)
-    words = HEADER_WORDS + 2 * int(marks)
+    emulated = kernel.backend == "emulator" or sessions.current() is not None
+    with marking(kernel, grid, block, emulated, marks, blocks) as (traced, buffer):
+        traced(grid, block, args, shared_mem=shared_mem)
+        found = buffer if emulated else buffer.get()
+    warps = _warps(block)
+    return decode(found.reshape(-1, HEADER_WORDS + 2 * int(marks)), warps, kernel.name, "emulator" if emulated else "gpu", names or {})
+
+
+@contextmanager
+def marking(kernel: RawKernel, grid: Shape, block: Shape, emulated: bool, marks: int = 512, blocks: int | None = None) -> Iterator[tuple[RawKernel, Any]]:
+    """Inside the block the kernel with its marks compiled in, and the array of words into which its launches write them: in the emulator, or on the GPU.
+    Called, and raising, as `timeline`."""
+    traced, words = _traced(kernel), HEADER_WORDS + 2 * int(marks)
     if marks < 1 or (blocks is not None and blocks < 1):
         raise ValueError(f"marks is {marks} and blocks is {blocks}: both are at least 1")
-    count = min(math.prod(_sizes(grid)), blocks or max(1, MOST_BYTES // (8 * words * warps)))
-    emulated = traced.backend == "emulator" or sessions.current() is not None
-    target = _emulated_target if emulated else gpu_target
-    buffer = target(traced, count * warps * words, count, int(marks))
+    count = min(math.prod(_sizes(grid)), blocks or max(1, MOST_BYTES // (8 * words * _warps(block))))
+    target = emulated_target if emulated else gpu_target
+    buffer = target(traced, count * _warps(block) * words, count, int(marks))
     try:
-        traced(grid, block, args, shared_mem=shared_mem)
-        found = (buffer if emulated else buffer.get()).reshape(count * warps, words)
+        yield traced, buffer
     finally:
         target(traced, 0, 0, 0)                             # the buffer goes; later launches of this module write nothing
-    return decode(found, warps, kernel.name, "emulator" if emulated else "gpu", names or {})
+
+
+def _warps(block: Shape) -> int:
+    return -(-math.prod(_sizes(block)) // 32)
 
 
 def _sizes(value) -> tuple[int, ...]:
@@ -137,7 +149,7 @@ def _described(address: int, blocks: int, marks: int) -> bytes:
     return np.array([address], np.uint64).tobytes() + np.array([blocks, marks], np.uint32).tobytes()
 
 
-def _emulated_target(kernel: RawKernel, words: int, blocks: int, marks: int):
+def emulated_target(kernel: RawKernel, words: int, blocks: int, marks: int) -> Any:
     from ..emulator.machine import memory
     from ..runtime.arrays import address_of
     buffer = np.zeros(max(words, 1), np.uint64)

@@ -38,7 +38,9 @@ def estimated(times: LaunchTimes | str, heading: str = "", block: int | None = N
     begun = min((event[2] for row in rows for event in row.events), default=0.0)
     until = float("inf") if last is None else begun + last / scale
     here = [*_warps(rows), *_engines([span for span in times.spans() if span.block == block and span.engine and span.start < until])]
-    kept = [Span(span.row, round(scale * (span.start - begun), 3), round(scale * (min(span.end, until) - begun), 3), span.kind) for span in here if span.start < until]
+    digits = 0 if unit == "cycles" else 3
+    kept = [Span(span.row, round(scale * (span.start - begun), digits), round(scale * (min(span.end, until) - begun), digits), span.kind)
+            for span in here if span.start < until]
     if not kept:
         raise ValueError(f"nothing begins before {last} {unit} in block {block}")
     found = times.estimate

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import html
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,19 @@ class Choice:
 CLOCK = "_clock"            # the name of the control 'Time'
 ORDER = "order of events"
 AXES = {ORDER: "", "estimated cycles": "cycles", "estimated microseconds": "us"}
+TIME = Choice("Time", list(AXES), ORDER)
+
+
+def pictured(launch: Callable[..., style.Picture], values: Mapping[str, Any], clock: str | None = None, axis: str = ORDER) -> tuple[style.Picture, str]:
+    """What a panel's launch draws; or, over another axis of AXES, its last kernel with the time that is estimated for the board `clock`, and that in a line."""
+    if not AXES[axis]:
+        return launch(**values), ""
+    given = emulating.EstimatedClock(boards.board(clock))
+    with launching(given.launched):
+        picture = launch(**values)
+    if not given or isinstance(given[-1], str):
+        return picture, estimated_times.told(given[-1] if given else "nothing was launched")
+    return estimated_times.estimated(given[-1], style.heading(picture), unit=AXES[axis]), estimated_times.told(given[-1])
 
 
 class Panel:
@@ -55,7 +68,7 @@ class Panel:
         self.launches, self.picture, self.status, self.on_gpu, self.estimate, self.axis = 0, None, "", "", "", ORDER
         self._box = None
         if clock is not None:
-            self._controls[CLOCK] = Choice("Time", list(AXES), ORDER)
+            self._controls[CLOCK] = TIME
         if have_widgets():
             labels = max((len(columns(_label(control))) for control in self._controls.values()), default=0) + 1
             self._inputs = {name: _control(control, labels) for name, control in self._controls.items()}
@@ -77,7 +90,7 @@ class Panel:
         self._say(f"Launches: {self.launches}. Launching …", "inherit", "normal")
         try:
             with watching(seen.append):
-                picture = self._pictured()
+                picture, self.estimate = pictured(self._launch, self.values, self._clock, self.axis)
             took = time.perf_counter() - began
             self.on_gpu = panel_on_gpu.told(seen)
         except Exception as error:      # shown to the learner in the status line, whatever it is
@@ -88,20 +101,6 @@ class Panel:
         self.picture = picture
         self.status = "\n".join(filter(None, (f"Launches: {self.launches}. The last one and its figure took {1e3 * took:.0f} ms.", self.estimate, self.on_gpu)))
         self._paint(legal=True)
-
-    def _pictured(self) -> style.Picture:
-        """What the launch draws, or its last kernel over estimated time."""
-        unit, self.estimate = AXES[self.axis], ""
-        if not unit:
-            return self._launch(**self.values)
-        given = emulating.EstimatedClock(boards.board(self._clock))
-        with launching(given.launched):
-            picture = self._launch(**self.values)
-        if not given or isinstance(given[-1], str):
-            self.estimate = estimated_times.told(given[-1]) if given else "not estimated: nothing was launched"
-            return picture
-        self.estimate = estimated_times.told(given[-1])
-        return estimated_times.estimated(given[-1], style.heading(picture), unit=unit)
 
     def _build(self) -> None:
         import ipywidgets as widgets

@@ -37,8 +37,12 @@ def test_notebook_holds_answer_check_hidden_check_and_picture_of_each_exercise(p
         assert answer.metadata.nbgrader.solution and not answer.metadata.nbgrader.grade
         assert visible.metadata.nbgrader.points >= 1 and hidden.metadata.nbgrader.points >= 1
         assert f'hl.check("{name}"' in visible.source and f'hl.check("{name}"' in hidden.source and 'hidden="public"' in hidden.source
+        fast = [cells[f"fast-{tail}"]] if catalogue.find(name).speed else []
+        assert (f"fast-{tail}" in cells) == bool(fast)
+        for cell in fast:
+            assert cell.metadata.nbgrader.points >= 1 and cell.source == f"{visible.source[:-1]}, fast=True)"
         for constant, values in catalogue.find(name).constants.items():
-            for cell in (answer, visible, hidden):
+            for cell in (answer, visible, hidden, *fast):
                 assert re.search(rf"\b{constant}\s*=\s*{re.escape(repr(values[0]))}(?![\w.])", cell.source), f"{cell.id} must name {constant} = {values[0]!r}"
 
 
@@ -71,3 +75,5 @@ def test_stored_counts_outputs_and_metadata(path):
         if role and role[0] == "check":
             assert "".join(o.get("text", "") for o in cell.outputs).startswith(f"{role[1]} is right: ")
             assert "nbval-ignore-output" not in cell.metadata.get("tags", [])
+        if role and role[0] == "fast":
+            assert [o.text.startswith(f"{role[1]} is fast enough: ") for o in cell.outputs] == [True] and "nbval-ignore-output" not in cell.metadata.get("tags", [])

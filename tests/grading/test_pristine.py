@@ -132,6 +132,7 @@ def test_a_copy_anywhere_is_judged_against_the_course(tmp_path):
 
 def test_constants_are_those_that_the_check_cell_names():
     assert pristine.constants_of('hl.check("04.2", ring, STAGES=3, hidden="key")') == {"STAGES": 3}
+    assert pristine.constants_of('hl.check("09.2", gemm, STAGES=3, PENDING=1, fast=True)') == {"STAGES": 3, "PENDING": 1}
 
 
 def test_check_command_judges_the_saved_answers(desk):

@@ -37,6 +37,7 @@ def test_a_mark_without_its_partner_is_an_error(text):
         regions.without_solutions(text)
 
 
-@pytest.mark.parametrize("cell, expected", [("answer-04-2", ("answer", "04.2")), ("hidden-11-1", ("hidden", "11.1")), ("setup", None), ("answer-4-2", None)])
+@pytest.mark.parametrize("cell, expected", [("answer-04-2", ("answer", "04.2")), ("hidden-11-1", ("hidden", "11.1")), ("fast-14-2", ("fast", "14.2")), ("setup", None),
+                                            ("answer-4-2", None)])
 def test_role_comes_from_the_cell_id(cell, expected):
     assert generate.role({"id": cell}) == expected

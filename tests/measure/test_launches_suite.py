@@ -34,7 +34,7 @@ def test_every_launch_of_a_traced_chain_has_its_own_marks():
     xp = hl.array_module("emulator")
     made = chains.chain(chains.operands(xp, 64, 64, 2), options=("-DHOPPERLAB_TRACE",), apart=True, backend="emulator")
     assert len({launch.kernel.module.cubin for launch in made.launches}) == len(made.launches) == 3
-    buffers = [timelines._emulated_target(launch.kernel, 8 * 5 * launches_when.WORDS, 8, launches_when.MARKS) for launch in made.launches]
+    buffers = [timelines.emulated_target(launch.kernel, 8 * 5 * launches_when.WORDS, 8, launches_when.MARKS) for launch in made.launches]
     with hl.emulate(hazards="collect") as run:
         made(True)
         hl.synchronize("emulator")

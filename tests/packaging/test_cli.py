@@ -221,3 +221,20 @@ def test_check_judges_one_exercise(tmp_path, monkeypatch, capsys):
                                             "left, first:\na (warning): x.cu:3\n")
     assert exercises.check(argparse.Namespace(notebook="04.3", course=ROOT)) == 2
     assert "there is no exercise 04.3; the notebook has: 04.1, 04.2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("right, asked", [(True, [("09.1", False), ("09.2", False), ("09.2", True)]), (False, [("09.1", False), ("09.2", False)])])
+def test_check_asks_for_speed_where_the_answer_is_right(right, asked, monkeypatch, capsys):
+    import argparse
+    from hopperlab.checking import check as checks
+    from hopperlab.cli import exercises
+    judged = []
+
+    def judge(exercise, *rest, fast, **more):
+        judged.append((exercise.id, fast))
+        findings = () if right else (checks.Finding("values", "It is 3, expected 4."),)
+        return checks.Verdict(exercise.id, findings, 1, speed="as fast as that" if fast else "", pace="09.2: its times." if fast else "")
+    monkeypatch.setattr(checks, "judge", judge)
+    given = argparse.Namespace(notebook=str(ROOT / "exercises" / "09_multistage.ipynb"), course=ROOT)
+    assert exercises.check(given) == (not right) and judged == asked
+    assert ("\n09.2 is fast enough: as fast as that\n09.2: its times.\n" in capsys.readouterr().out) == right

@@ -18,6 +18,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
+from ...grading import generate
 from .. import hashes
 from ..stamps import made_of
 from . import build
@@ -123,13 +124,17 @@ def recount(cell: nbformat.NotebookNode, count: int) -> None:
 
 
 def clean(notebook: nbformat.NotebookNode) -> None:
-    """Drop what differs from run to run and helps no reader: widget views and state, execution times, the kernel's version, the line that names the place."""
+    """Drop what differs from run to run and helps no reader: widget views and state, execution times, the kernel's version, the line that names the place, and the
+    times that a check of speed tells beside its line."""
     notebook.metadata.pop("widgets", None)
     notebook.metadata["language_info"] = {"name": "python"}
     for cell in build.code_cells(notebook):
         cell.metadata.pop("execution", None)
         kept = []
+        timed = (generate.role(cell) or ("",))[0] == generate.FAST
         for output in build.without_places(cell.outputs):
+            if timed and output.get("name") == "stderr":
+                continue
             data = output.get("data")
             if data is not None:
                 data.pop(WIDGET_VIEW, None)

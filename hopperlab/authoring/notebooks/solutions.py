@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """solutions/sources/NN_topic.md to solutions/NN_topic.ipynb, from which grading/generate.py makes exercises/.
 
-A source looks like a lesson's (lesson_source.py). A code cell's id says what it is: answer-NN-M, check-NN-M and hidden-NN-M for exercise NN.M; checks
-carry `points=N`. What a learner does not see stands between the marks of grading/regions.py.
+A source looks like a lesson's (lesson_source.py). A code cell's id says what it is: answer-NN-M, check-NN-M, hidden-NN-M and, where speed is asked for,
+fast-NN-M for exercise NN.M; checks carry `points=N`. What a learner does not see stands between the marks of grading/regions.py.
 """
 
 from __future__ import annotations

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from ...measure import recordings
+from ...show import panels
 from ...show.panels import Choice, Slider
 from ...show.style import Picture
 from .. import hashes
 from ..notebooks import build, lesson_source
 from ..stamps import cell_flow, drawing
 
-ROOMS = ("hopper", "emulator", "runtime", "measure")        # whose code runs in a launch; of show/ and lessons/ only what the panel reaches counts
+ROOMS = ("hopper", "emulator", "runtime", "measure", "estimates")        # whose code runs in a launch; of show/ and lessons/ only what the panel reaches counts
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,11 @@ def load(panel: PanelCell) -> tuple[Callable[..., Picture], dict[str, Slider | C
 
     def value(node: ast.expr) -> Any:
         return eval(compile(ast.Expression(node), f"<{panel.name}>", "eval"), space)
-    return value(call.args[0]), {str(word.arg): value(word.value) for word in call.keywords}
+    launch, given = value(call.args[0]), {str(word.arg): value(word.value) for word in call.keywords}
+    clock = given.pop("clock", None)
+    if clock is None:
+        return launch, given
+    return lambda **values: panels.pictured(launch, {name: values[name] for name in given}, clock, values[panels.CLOCK])[0], {**given, panels.CLOCK: panels.TIME}
 
 
 def made_of(panel: PanelCell) -> str:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...show.panels import Choice, Slider
+from ...show.panels import CLOCK, ORDER, Choice, Slider
 
 MOST = 200          # launches a panel
 
@@ -22,9 +22,10 @@ KEPT: Mapping[str, Mapping[str, Sequence[Any] | int]] = {
     "06x_im2col_interleave-panel": {"edge": (1, 3, 5), "stride": (1, 2), "padding": (0, 1, 2), "channels": 1},
     "08_wgmma-fragment-picture": {"row": (0, 1, 2, 7, 8, 9, 15, 16, 21, 24, 32, 40, 48, 63), "column": (0, 1, 2, 3, 4, 7, 8, 9, 13, 16, 24, 32, 48, 63)},
     "08_wgmma-panel": {"n": (8, 64, 100, 128, 256), "blocks": (2, 4, 6)},
+    "10_warp_specialization-panel": {CLOCK: (ORDER, "estimated cycles")},
     "11_setmaxnreg-panel": {"producer": (24, 40, 120, 168), "consumer": (168, 208, 232, 240, 256)},
     "13_persistent-raster-panel": {"group": (2, 4, 8, 16), "wave": (1, 2, 3, 5)},
-    "13_persistent-panel": {"cols": (1, 2), "group": (1, 2), "stages": (3, 4)},
+    "13_persistent-panel": {"cols": (1, 2), "group": (1, 2), "stages": (3, 4), "landing": ("lazy", "random"), CLOCK: (ORDER, "estimated microseconds")},
     "13x_launches_that_overlap-panel": {"kernels": (2, 5), "landing": ("lazy",)},
     "14_beat_cublas-panel": {"shape": 2, "stages": (2, 4), "tile": ("64x128", "128x192", "128x256", "256x192", "256x256")},
     "15_fp8_gemm-panel": {"power": (0, 8, 12, 16, 20), "k": (128, 200, 512)},

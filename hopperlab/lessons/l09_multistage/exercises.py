@@ -2,19 +2,23 @@
 """Exercises of lesson 09: the slots and parities of a multistage loop, and the loop itself with PENDING products in flight."""
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...checking.carried import Carried, alone_ahead
-from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.exercise import CUDA, PYTHON, Case, Exercise, Launch
 from ...checking.concurrency import arrivals_by, converged, issued_by, nobody_stops, nothing_else, products_in_flight
 from ...checking.requires import Requirement, at_least, custom, exactly, in_flight
+from ...checking.speed import Speed, of_product
 from ...runtime.tables import counted
+from ..own_times import own_us
 from ..l08_wgmma.exercises import bf16_map, in_flight_at_once, integers
 
 BM, BN, BK = 128, 64, 32     # the tile of a block of 09.2: two warpgroups of 64 rows
 ROW_BYTES = 2 * BK
+SIZE = 2048                  # m, n and k of the product by which its speed is judged
 STEPS = BK // 16             # wgmma of one warpgroup in one k-block
 
 
@@ -61,12 +65,10 @@ def _multistage(rng: np.random.Generator, shape: tuple[int, int, int], STAGES: i
     m, n, k = shape
     a, b = integers(rng, m, k), integers(rng, n, k)
     c = np.empty((m, n), np.float32)
-    grid, tiles = (-(-n // BN), -(-m // BM)), -(-k // BK)
-    blocks = grid[0] * grid[1]
+    blocks, tiles = -(-n // BN) * -(-m // BM), -(-k // BK)
 
-    def run(launch) -> None:
-        maps = bf16_map(a, BM, ROW_BYTES), bf16_map(b, BN, ROW_BYTES)
-        launch("gemm", grid, (256,), (*maps, c, np.int32(m), np.int32(n), np.int32(k)), shared_mem=STAGES * (BM + BN) * ROW_BYTES)
+    def run(launch: Launch) -> None:
+        _launched(launch, a, b, c, STAGES)
 
     refills = max(0, tiles - STAGES)
     return Case({"c": a @ b.T}, run, {"c": c}, carried=(
@@ -87,6 +89,18 @@ def _multistage(rng: np.random.Generator, shape: tuple[int, int, int], STAGES: i
         converged(("wgmma",), "thread 0 waits on `empty` alone, so put a __syncwarp() between that and the next product")))
 
 
+def _launched(launch: Launch, a: np.ndarray, b: np.ndarray, c: np.ndarray, STAGES: int) -> None:
+    """The launch of an answer to 09.2. a: m x k, b: n x k, c: m x n."""
+    (m, n), k = c.shape, a.shape[1]
+    maps = bf16_map(a, BM, ROW_BYTES), bf16_map(b, BN, ROW_BYTES)
+    launch("gemm", (-(-n // BN), -(-m // BM)), (256,), (*maps, c, np.int32(m), np.int32(n), np.int32(k)), shared_mem=STAGES * (BM + BN) * ROW_BYTES)
+
+
+def _speed(STAGES: int, PENDING: int) -> Speed:
+    """Of 09.2: many tiles of many k-blocks."""
+    return of_product(SIZE, np.float32, lambda *given: _launched(*given, STAGES), partial(own_us, "09.2", STAGES=STAGES, PENDING=PENDING))
+
+
 def _draw_multistage(rng: np.random.Generator) -> tuple[int, int, int]:
     return int(rng.integers(1, 140)), int(rng.integers(1, 70)), 8 * int(rng.integers(21, 33))
 
@@ -95,5 +109,6 @@ EXERCISES = (
     Exercise("09.1", "Slots and parities", PYTHON, "plan", shapes=(1, 4, 7, 16), draw=lambda rng: int(rng.integers(8, 40)), case=_plan,
              constants={"STAGES": (3, 4, 5), "PENDING": (1, 0, 2)}, says=lambda tiles: counted(tiles, "tile")),
     Exercise("09.2", "One k-block later, safely", CUDA, "gemm", shapes=((128, 64, 192), (1, 3, 40), (65, 66, 168)), draw=_draw_multistage,
-             case=_multistage, constants={"STAGES": (3, 4, 5), "PENDING": (1, 2)}, seeds=2, says=lambda shape: f"m, n, k = {shape[0]}, {shape[1]}, {shape[2]}"),
+             case=_multistage, constants={"STAGES": (3, 4, 5), "PENDING": (1, 2)}, seeds=2, says=lambda shape: f"m, n, k = {shape[0]}, {shape[1]}, {shape[2]}",
+             speed=_speed),
 )

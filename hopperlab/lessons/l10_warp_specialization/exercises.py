@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...checking.carried import Carried, alone_ahead, released_ahead, shared_out
-from ...checking.exercise import CUDA, Case, Exercise
+from ...checking.exercise import CUDA, Case, Exercise, Launch
 from ...checking.concurrency import arrivals_by, issued_by, loaded_by, loads_ahead, nobody_stops, nothing_else
 from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
+from ...checking.speed import Speed, of_product
 from ...runtime.tables import counted
+from ..own_times import own_us
 
 SLOTS, TILE = 3, 512         # of the ring of 10.1: slots, and floats of a tile
+SIZE = 2048                  # m, n and k of the product by which the speed of 10.2 is judged
 
 
 def read_by_all(warps: int, loads: list[int]) -> Requirement:
@@ -70,18 +74,13 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], CONSUMERS: int,
     """(m, n, k): a block computes 64 rows and 64 * CONSUMERS columns; small integers, so that every fp32 sum is exact."""
     from ml_dtypes import bfloat16
 
-    import hopperlab as hl
-
     m, n, k = shape
     a, b = (rng.integers(-2, 3, (rows, k)).astype(bfloat16) for rows in (m, n))
     c, width, k_tiles = np.empty((m, n), bfloat16), 64 * CONSUMERS, -(-k // 64)
-    grid = (-(-n // width), -(-m // 64))
-    blocks, stage_bytes = grid[0] * grid[1], (64 + width) * 128
+    blocks, stage_bytes = -(-n // width) * -(-m // 64), (64 + width) * 128
 
-    def run(launch):
-        maps = (hl.TensorMap.tiled(a, box=(64, 64), swizzle="128B"), hl.TensorMap.tiled(b, box=(width, 64), swizzle="128B"))
-        sizes = tuple(np.int32(size) for size in shape)
-        launch("gemm", grid, (128 * (1 + CONSUMERS),), (*maps, c, *sizes), shared_mem=STAGES * stage_bytes + 64)
+    def run(launch: Launch) -> None:
+        _launched(launch, a, b, c, CONSUMERS, STAGES)
 
     expected = (a.astype(np.float32) @ b.astype(np.float32).T).astype(bfloat16)
     return Case({"c": expected}, run, {"c": c}, carried=(
@@ -99,6 +98,23 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], CONSUMERS: int,
         loaded_by(range(4), "the producer's warpgroup, number 0"),
         nobody_stops(),
         arrivals_by({number: range(4 * number, 4 * number + 4) for number in range(1, 1 + CONSUMERS)}, lambda _block: k_tiles, "warpgroup")))
+
+
+def _launched(launch: Launch, a: np.ndarray, b: np.ndarray, c: np.ndarray, CONSUMERS: int, STAGES: int) -> None:
+    """The launch of an answer to 10.2. a: m x k, b: n x k, c: m x n, in bf16."""
+    import hopperlab as hl
+
+    (m, n), k, width = c.shape, a.shape[1], 64 * CONSUMERS
+    maps = (hl.TensorMap.tiled(a, box=(64, 64), swizzle="128B"), hl.TensorMap.tiled(b, box=(width, 64), swizzle="128B"))
+    sizes = tuple(np.int32(size) for size in (m, n, k))
+    launch("gemm", (-(-n // width), -(-m // 64)), (128 * (1 + CONSUMERS),), (*maps, c, *sizes), shared_mem=STAGES * (64 + width) * 128 + 64)
+
+
+def _speed(CONSUMERS: int, STAGES: int) -> Speed:
+    """Of 10.2: many tiles of many k-blocks."""
+    from ml_dtypes import bfloat16
+
+    return of_product(SIZE, bfloat16, lambda *given: _launched(*given, CONSUMERS, STAGES), partial(own_us, "10.2", CONSUMERS=CONSUMERS, STAGES=STAGES))
 
 
 def _shares_of(consumers: int, c: np.ndarray, expected: np.ndarray) -> tuple[Carried, ...]:
@@ -130,5 +146,6 @@ EXERCISES = (
              draw=lambda rng: (int(rng.integers(1, 20)), int(rng.integers(1, 4))), case=_multiples,
              constants={"CONSUMERS": (2, 1, 3)}, says=lambda shape: f"{counted(shape[0], 'tile')}, {counted(shape[1], 'block')}"),
     Exercise("10.2", "A second consumer", CUDA, "gemm", shapes=((64, 128, 64), (1, 1, 8), (64, 130, 328), (70, 65, 136)), draw=_sizes, case=_gemm,
-             constants={"CONSUMERS": (2, 3), "STAGES": (3, 2, 4)}, seeds=2, says=lambda shape: "m, n, k = {}, {}, {}".format(*shape)),
+             constants={"CONSUMERS": (2, 3), "STAGES": (3, 2, 4)}, seeds=2, says=lambda shape: "m, n, k = {}, {}, {}".format(*shape),
+             speed=_speed),
 )

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...checking.carried import Carried
-from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.exercise import CUDA, PYTHON, Case, Exercise, Launch
 from ...checking.concurrency import loaded_by, loads_ahead, nothing_else
 from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
+from ...checking.speed import Speed, of_product
 from ...emulator.observe.timeline import wgmma_turns
+from ...hopper import limits
 from ...runtime.tables import counted
+from ..own_times import own_us
 
 ARRIVES = ("bar.arrive", "barrier.arrive", "bar.cta.arrive", "barrier.cta.arrive")
 TILE, STAGE_BYTES = 64, 2 * 64 * 128     # of 13.2: a tile's rows and columns, bytes of a stage
+SIZE = 2048              # m, n and k of the product by which its speed is judged
 
 
 def serpentine(rows: int, cols: int, group: int) -> list[list[int]]:
@@ -176,18 +181,14 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int, int], CONSUMERS:
     """(m, n, k, blocks): tiles of 64 x 64, every blocks-th by a block; small integers, so that every fp32 sum is exact."""
     from ml_dtypes import bfloat16
 
-    import hopperlab as hl
-
     m, n, k, blocks = shape
     a, b = (rng.integers(-2, 3, (rows, k)).astype(bfloat16) for rows in (m, n))
     c, k_tiles = np.empty((m, n), bfloat16), -(-k // 64)
     tiles = -(-m // TILE) * -(-n // TILE)
     of_block = [len(range(block, tiles, blocks)) for block in range(blocks)]
 
-    def run(launch):
-        maps = (hl.TensorMap.tiled(matrix, box=(TILE, 64), swizzle="128B") for matrix in (a, b))
-        sizes = tuple(np.int32(size) for size in (m, n, k))
-        launch("gemm", (blocks,), (128 * (1 + CONSUMERS),), (*maps, c, *sizes), shared_mem=STAGES * STAGE_BYTES + 64)
+    def run(launch: Launch) -> None:
+        _launched(launch, a, b, c, blocks, CONSUMERS, STAGES)
 
     expected = (a.astype(np.float32) @ b.astype(np.float32).T).astype(bfloat16)
     return Case({"c": expected}, run, {"c": c}, carried=(Carried("tma"), Carried("wgmma"), _stores_under_products(of_block, 4 * k_tiles), *(
@@ -205,6 +206,23 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int, int], CONSUMERS:
         loaded_by(range(4), "the producer's warpgroup, number 0")))
 
 
+def _launched(launch: Launch, a: np.ndarray, b: np.ndarray, c: np.ndarray, blocks: int, CONSUMERS: int, STAGES: int) -> None:
+    """The launch of an answer to 13.2. a: m x k, b: n x k, c: m x n, in bf16."""
+    import hopperlab as hl
+
+    maps = (hl.TensorMap.tiled(matrix, box=(TILE, 64), swizzle="128B") for matrix in (a, b))
+    sizes = tuple(np.int32(size) for size in (*c.shape, a.shape[1]))
+    launch("gemm", (blocks,), (128 * (1 + CONSUMERS),), (*maps, c, *sizes), shared_mem=STAGES * STAGE_BYTES + 64)
+
+
+def _speed(CONSUMERS: int, STAGES: int) -> Speed:
+    """Of 13.2: many tiles by each of as many blocks as there are SMs."""
+    from ml_dtypes import bfloat16
+
+    return of_product(SIZE, bfloat16, lambda *given: _launched(*given, limits.SMS, CONSUMERS, STAGES),
+                      partial(own_us, "13.2", CONSUMERS=CONSUMERS, STAGES=STAGES))
+
+
 def _sizes(rng: np.random.Generator) -> tuple[int, int, int, int]:
     """Two to six tiles of two k-blocks on one block or two; k a multiple of 8 (a row's bytes are a multiple of 16)."""
     return int(rng.integers(1, 129)), int(rng.integers(65, 193)), 8 * int(rng.integers(9, 17)), int(rng.integers(1, 3))
@@ -215,5 +233,6 @@ EXERCISES = (
              shapes=((0, 1, 3, 4), (0, 1, 3, 10), (2, 5, 4, 12), (3, 4, 1, 1), (0, 3, 5, 14), (1, 2, 2, 9)),
              says=lambda shape: "CTA {} of {}, {} x {} tiles".format(*shape)),
     Exercise("13.2", "Taking turns", CUDA, "gemm", shapes=((128, 128, 128, 1), (1, 1, 8, 1), (70, 130, 64, 2), (64, 330, 72, 1)), draw=_sizes, case=_gemm,
-             constants={"CONSUMERS": (2, 3), "STAGES": (4, 3)}, seeds=1, says=lambda shape: "m, n, k = {}, {}, {}; ".format(*shape) + counted(shape[3], "block")),
+             constants={"CONSUMERS": (2, 3), "STAGES": (4, 3)}, seeds=1, says=lambda shape: "m, n, k = {}, {}, {}; ".format(*shape) + counted(shape[3], "block"),
+             speed=_speed),
 )

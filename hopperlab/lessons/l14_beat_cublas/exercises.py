@@ -16,15 +16,18 @@ import numpy as np
 import hopperlab as hl
 
 from ...checking.carried import Carried
-from ...checking.exercise import CUDA, PYTHON, Case, Exercise
+from ...checking.exercise import CUDA, PYTHON, Case, Exercise, Launch
 from ...checking.concurrency import loads_under_products, nothing_else
 from ...checking.requires import at_least, in_flight, none_of
+from ...checking.speed import BOARD, Speed, of_product
 from ...hopper import limits
 from ...runtime.errors import LaunchError
 
 BK = 64                      # columns of k in a box
 MOST_BOX = 256               # rows
 MOST_CTAS = 256              # of a launch in the emulator
+MOST_TIMED = 1 << 20         # of the product by which its speed is judged
+SIZE = 4096                  # m, n and k of the product by which the speed of 14.2 is judged
 FEW_SMS = 4                  # what the check tells a plan, so that a persistent kernel has to walk
 CHOICES = ([64, 128, 6], [64, 256, 5], [128, 128, 6], [128, 256, 4], [128, 256, 5], [256, 128, 4], [256, 256, 3], [192, 128, 5], [128, 100, 5],
            [128, 64, 9], [128, 192, 5], [256, 64, 5], [128, 96, 8])
@@ -95,9 +98,8 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], ALPHA: int) -> 
     a, b = (rng.integers(-3, 4, (rows, k)).astype(ml_dtypes.bfloat16) for rows in (m, n))
     c = np.empty((m, n), ml_dtypes.bfloat16)
 
-    def run(launch):
-        plan = planned(launch, np.full(7, -1, np.int32), shape, FEW_SMS, MOST_CTAS)
-        launch("gemm", plan.grid, (plan.threads,), operands(plan, a, b, c), shared_mem=plan.shared_mem)
+    def run(launch: Launch) -> None:
+        _launched(launch, a, b, c, FEW_SMS, MOST_CTAS)
 
     fewest = math.ceil(k / 16) * min(math.ceil(m / 64) * math.ceil(n / 256), math.ceil(n / 64) * math.ceil(m / 256))
     requires = [at_least("wgmma", fewest, "all of the product goes through wgmma"),
@@ -112,6 +114,23 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], ALPHA: int) -> 
     return Case({"c": exact.astype(ml_dtypes.bfloat16)}, run, {"c": c}, requires=tuple(requires), carried=(Carried("tma"), Carried("wgmma")))
 
 
+def _launched(launch: Launch, a: np.ndarray, b: np.ndarray, c: np.ndarray, sms: int, most: int) -> None:
+    """The launches of an answer to 14.2: as its own plan says, told of `sms` SMs."""
+    plan = planned(launch, np.full(7, -1, np.int32), (*c.shape, a.shape[1]), sms, most)
+    launch("gemm", plan.grid, (plan.threads,), operands(plan, a, b, c), shared_mem=plan.shared_mem)
+
+
+def _speed(ALPHA: int) -> Speed:
+    """Of 14.2, beside the last kernel of the ladder, which multiplies by no ALPHA."""
+    return of_product(SIZE, ml_dtypes.bfloat16, lambda *given: _launched(*given, limits.SMS, MOST_TIMED), _final_us, "lesson 14's kernel `final`", ("plan",))
+
+
+def _final_us() -> float:
+    from ...estimates.steps import estimate_step
+
+    return estimate_step("final", (SIZE,) * 3, (), BOARD).us
+
+
 def _sizes(shape: Sequence[int]) -> str:
     return "m, n, k = {}, {}, {}".format(*shape)
 
@@ -122,5 +141,5 @@ EXERCISES = (
              constants={"SMS": (132, 114, 78), "CONSUMERS": (2, 1)}, says=lambda shape: f"m, n = {shape}"),
     Exercise("14.2", "Beat cuBLAS", CUDA, "beat", shapes=((66, 136, 328), (1, 1, 8), (129, 72, 136), (40, 257, 72)),
              draw=lambda rng: (int(rng.integers(1, 150)), int(rng.integers(1, 264)), 8 * int(rng.integers(1, 26))), case=_gemm,
-             constants={"ALPHA": (2, 3, -1)}, says=_sizes, seeds=2),
+             constants={"ALPHA": (2, 3, -1)}, says=_sizes, seeds=2, speed=_speed),
 )
