@@ -4,8 +4,8 @@
     python -m benchmarks.answers_timed --time        estimate and time them on this machine's Hopper GPU, and store both: four minutes
     python -m benchmarks.answers_timed               judge what was stored: no GPU
 
-The solutions with each choice of constants, and the right answers of others in tests/exercises/right_*.toml, each at the size at which its speed is asked for.
-Random operands, the L2 cold, all of an exercise interleaved.
+The solutions (and answers that have a k-block in flight) with each choice of constants, and the right answers of others in tests/exercises/right_*.toml,
+each at the size at which its speed is asked for. Random operands, the L2 cold, all of an exercise interleaved.
 """
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from hopperlab.lessons import catalogue
 from hopperlab.runtime.tables import text_table
 
 FOLDER, ROUNDS = Path(__file__).parent / "drawn" / "answers", 15
+EVERYWHERE = "one-k-block-in-flight", "products-kept-in-flight"          # slower with few stages: with each choice of constants, too
 
 
 def texts(exercise: Exercise) -> Iterator[tuple[str, Mapping[str, Any], str]]:
@@ -44,7 +45,9 @@ def texts(exercise: Exercise) -> Iterator[tuple[str, Mapping[str, Any], str]]:
             cell = entry.get("answer") or regions.solution_without_stubs(own_cell(exercise))
             for old, new in entry.get("replace", ()):
                 cell = cell.replace(old, new)
-            yield entry["name"], exercise.setting({}), cell
+            for setting in settings(exercise) if entry["name"] in EVERYWHERE else [exercise.setting({})]:
+                name = ", ".join((entry["name"], *(f"{key}={value}" for key, value in setting.items() if setting != exercise.setting({}))))
+                yield name, setting, generate.with_constants(exercise, cell, setting)
 
 
 class Recorded:

@@ -141,12 +141,14 @@ class LaunchTimes:
                              timed.end, timed.read, barrier, *(_place(self._body[at]) if at >= 0 else ()))
 
     def _pieces(self, timed: Timed) -> Iterator[EstimatedSpan]:
+        """What is loaded from global memory is there when the warp goes on."""
         places = [at for start, end in timed.step[2] for at in range(start, end)]
         slots = [_slots(self._costs[at]) for at in places]
         scale, begun = (timed.end - timed.start) / (sum(slots) or 1.0), timed.start
         for at, takes in zip(places, slots, strict=True):
-            end = max(begun, min(timed.end, begun + max(scale * takes, self._costs[at].chain if takes else 0.0)))
-            yield EstimatedSpan(self.blocks[timed.actor.slot], timed.copy, timed.actor.first, timed.step[-1], "compute", False, begun, end, end, -1,
+            cost = self._costs[at]
+            end = timed.end if cost.loaded else min(timed.end, begun + max(scale * takes, cost.chain if takes else 0.0))
+            yield EstimatedSpan(self.blocks[timed.actor.slot], timed.copy, timed.actor.first, timed.step[-1], "compute", False, begun, max(begun, end), end, -1,
                                 *_place(self._body[at]))
             begun += scale * takes
 

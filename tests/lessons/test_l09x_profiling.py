@@ -8,8 +8,8 @@ import pytest
 
 from hopperlab import measure
 from hopperlab.lessons.l08_wgmma.one_tile import multiply_tile
-from hopperlab.lessons.l09x_profiling import profiling
-from hopperlab.measure import recordings
+from hopperlab.lessons.l09x_profiling import estimate_beside, profiling
+from hopperlab.measure import recordings, timelines
 from hopperlab.measure.profile import lesson_metrics
 
 TITLES = {lesson_metrics.title(metric) for metric in lesson_metrics.METRICS}
@@ -174,3 +174,22 @@ def test_rows_that_begin_inside_a_sector_and_their_multicast():
     assert none == 0 and round((every - shared) / (whole / 3), 3) == 1.126 and round(shared / (2 * whole / 3), 3) == 1.255
     assert [round(100 * part / total) for total, part in ((every, shared), bytes_of("1024"))] == [69, 67]
     assert all(record.value < 0.005 for recording in (profiles, PRODUCTS) for record in recording.where() if record.note == "stall reasons: fence")
+
+
+def test_the_estimate_ranks_the_four_products_as_the_profiler_did():
+    """And says of itself that it is none; the text names the two that are furthest off."""
+    head, _, *rows = estimate_beside.estimate_table(PRODUCTS).split("\n")
+    assert "recorded on NVIDIA H200" in head and "estimated for an H200, not measured" in head and len(rows) == 4
+    cycles = [[int(number) for number in re.findall(r"(\d+) k", row)] for row in rows]
+    assert sorted(range(4), key=lambda k: cycles[k][0]) == sorted(range(4), key=lambda k: cycles[k][1])
+    assert all(abs(found / counted - 1) < 0.2 for counted, found in cycles) and abs(cycles[3][1] / cycles[3][0] - 1) < 0.05
+
+
+def test_two_timelines_side_by_side():
+    recorded, times = timelines.load(), estimate_beside.estimated_block()
+    lines = estimate_beside.timelines_beside(recorded, times).split("\n")
+    assert lines[0] == recorded.source and lines[1] == times.source and "not measured" in lines[1] and len(lines) == 7
+    values = {line[:40].strip(): [int(number) for number in re.findall(r"(\d+) +(\d+)  [+-]", line)[0]] for line in lines[3:]}
+    block, stores = values["one k-block"], values["stores of the tile"]
+    assert block[0] > 1.5 * block[1] > 300, "marks in the loop cost as much as the text says"
+    assert 1.1 < stores[1] / stores[0] < 1.4

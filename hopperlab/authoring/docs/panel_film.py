@@ -23,7 +23,8 @@ from ..site.pdf import find_browser
 LESSON, CELL = "09_multistage", "panel"
 Step = tuple[int, str, int]                 # the number of a control, the key it gets, and the milliseconds that the picture then stays
 STEPS: Sequence[Step] = ((0, "", 1800), (0, "ArrowLeft", 1800), *((0, "ArrowRight", 1000),) * 5, (0, "ArrowRight", 2600), (0, "Home", 1400), (0, "ArrowRight", 1200),
-                         (1, "ArrowDown", 1800), (1, "ArrowUp", 1200), (2, "ArrowDown", 1600), (2, "ArrowDown", 1600), (2, "Home", 1200))
+                         (1, "ArrowDown", 1800), (1, "ArrowUp", 1200), (2, "ArrowDown", 1600), (2, "Home", 1200),
+                         (3, "ArrowDown", 2600), (0, "ArrowLeft", 2600), (0, "ArrowRight", 1200), (0, "ArrowRight", 2200), (3, "Home", 1200))
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run")
 MOST_BYTES = 1_000_000
 PAGE = """<!doctype html><meta charset="utf-8"><style>body {{ font: 16px/1.5 system-ui, sans-serif; margin: 0; background: #fff; color: #1a1a1a; height: 900px; }}
