@@ -19,6 +19,7 @@ COPY, PRODUCT, WRITTEN = "copy under way", "product", "store under way"
 COLOURS = {**EVENT_COLOURS, "compute": style.PURPLE, COPY: style.SKY, PRODUCT: style.YELLOW, WRITTEN: style.BLACK}
 NEAR = 40.0                # cycles between products, up to which they are drawn as one
 MOST_SLOTS = 8             # rows of copies
+LINE = 0.19                # inches of a line of words beside those that every picture has
 
 
 def estimated(times: LaunchTimes | str, heading: str = "", block: int | None = None, last: float | None = None,
@@ -45,7 +46,9 @@ def estimated(times: LaunchTimes | str, heading: str = "", block: int | None = N
         raise ValueError(f"nothing begins before {last} {unit} in block {block}")
     found = times.estimate
     short = f"{found.kernel}, block {block}: an estimated {found.cycles:,.0f} cycles, {found.us:.1f} us\nbound by {found.bound.split(' (')[0]}"
-    picture = gantt(kept, f"{heading}\n{short}" if heading else short, "\n".join((ESTIMATED[unit], *times.source.split("; "))), COLOURS)
+    above, below = f"{heading}\n{short}" if heading else short, "\n".join((ESTIMATED[unit], *times.source.split("; ")))
+    picture = gantt(kept, above, below, COLOURS)
+    picture.figure.set_figheight(picture.figure.get_figheight() + LINE * (above + below).count("\n"))
     picture.text += f"\n  {told(times)}\n  {times.source}"
     return picture
 

@@ -139,6 +139,17 @@ def test_what_is_launched_in_another_block_is_not_its_own():
     assert len(outer.clock) == 1
 
 
+def test_what_explores_schedules_estimates_none_of_them():
+    clocks = []
+
+    def launched():
+        with hl.emulate(clock="h200") as run:
+            product(variants.multistage, k=64, stages=2, bk=64)()
+        clocks.append(run.clock)
+    hl.explore(launched, seeds=1)
+    assert len(clocks) > 3 and set(clocks) == {None}
+
+
 def test_arrays_are_as_the_launch_leaves_them():
     """The sample that is taken before the launch writes nothing."""
     source = 'extern "C" __global__ void more(int* x) { atomicAdd(x, 1); }'

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Panels on a GPU: what the emulator ran is launched there too, timed, and comes out the same."""
+import re
+
+import numpy as np
 import pytest
 
 import hopperlab as hl
 from hopperlab import show
-from hopperlab.lessons import l00_start_here, l06_tma_layouts, l06x_im2col_interleave, l07_tma_stores, l08_wgmma, l12_clusters, l16_attention
+from hopperlab.lessons import l00_start_here, l06_tma_layouts, l06x_im2col_interleave, l07_tma_stores, l08_wgmma, l09_multistage, l12_clusters, l16_attention
+from hopperlab.measure.launches import variants
 from hopperlab.runtime.gpu.relaunch import OnGpu, apart
 from hopperlab.runtime.watching import watching
-from hopperlab.show import panel_on_gpu
+from hopperlab.show import panel_on_gpu, panels
 
 PANELS = {                      # a launch of each kind: plain arrays, tensor maps, im2col, reductions in place, clusters, wgmma
     "copies": lambda: l00_start_here.launch_on_roof(128, 64, "fp32 scaling", {"bf16": 1e15}, 4e12),
@@ -50,3 +54,23 @@ def test_a_launch_with_a_hazard_is_not_made():
     with watching(seen.append):
         PANELS["reduce"]()
     assert "not launched: the emulator found a hazard" in panel_on_gpu.timed(type(seen[0])(**{**vars(seen[0]), "clean": False}))
+
+
+def test_an_estimate_stands_beside_what_is_measured(monkeypatch):
+    """One tile of lesson 09 by the estimate, and on this GPU: of one size."""
+    monkeypatch.setattr(panels, "have_widgets", lambda: True)
+    panel = show.panel(lambda stages: l09_multistage.launch_multistage(stages, 64, "lazy"), clock="h200", stages=show.Slider("Stages", (3, 4), 3))
+    panel._inputs[panels.CLOCK].value = "estimated cycles"
+    estimated, measured = (float(re.search(pattern, panel.status)[1]) for pattern in (r"cycles, ([\d.]+) us on", r"gemm ([\d.]+) us"))
+    assert 0.6 < estimated / measured < 1.6, panel.status
+
+
+def test_arrays_of_the_gpu_have_the_estimate_of_others():
+    found = []
+    for xp in (np, hl.array_module()):
+        a, b, c = xp.zeros((256, 128), np.uint16), xp.zeros((256, 128), np.uint16), xp.zeros((256, 256), np.uint16)
+        launch = variants.multistage(a, b, c, stages=3, bk=64, backend="emulator" if xp is np else None)
+        with hl.emulate(clock="h200") as run:
+            launch()
+        found.append(run.clock[0].estimate)
+    assert found[0] == found[1]
