@@ -191,7 +191,7 @@ class _Trials:
     """One CUDA answer, compiled once and run on every shape under every schedule."""
 
     def __init__(self, exercise: Exercise, text: str, shapes: Sequence[Any], setting: Mapping[str, Any], key: str, gpu: bool,
-                 speed: Speed | None):
+                 speed: Speed | None = None):
         self.exercise, self.text, self.shapes, self.setting, self.key, self.gpu, self.speed = exercise, text, shapes, setting, key, gpu, speed
         self.plan = [(name, 0) for name in FIXED] + [("random", seed) for seed in range(exercise.seeds)]
         self.required = 0
