@@ -29,7 +29,8 @@ PIECE = 256.0        # issue slots after which others get their turn,
 STORED = 1000.0      # and bytes of each warp's stores
 BETWEEN = 40.0       # issue slots between products that follow each other, at most
 SLIVER = 2.0         # issue slots of an arrival itself
-ROWS, MANY = 2, 80   # of a product that a thread has; maxima of a block, of more than which more chains of them cost time beside others (of 64 it was not seen)
+ROWS = 2             # of a product that a thread has
+MANY, MANY_ALONE = 80, 90      # maxima of a block, of more than which more chains of them cost time beside others: where products of two groups are under way, and of one
 
 
 @dataclass
@@ -74,25 +75,26 @@ def programs(sample: Sample, board: Board) -> list[Actor]:
                 actors.append(Actor(slot, first + start, max((n for _, n in merged), default=1), steps, multiplies=multiplies, turns=turns))
     if sum(actor.multiplies for actor in actors) <= len(sample.ctas):
         return actors
-    split = any(_split(sample.machine.body[start:end]) for start, end in sample.machine.translation.spans)
+    split = max(_split(sample.machine.body[start:end]) for start, end in sample.machine.translation.spans)
     others = sum(actor.multiplies for actor in actors) // len(sample.ctas) - 1
     return [_beside_others(actor, split, others) if actor.multiplies else actor for actor in actors]
 
 
-def _beside_others(actor: Actor, split: bool, others: int) -> Actor:
-    """One of several actors that multiply. split: whether they take maxima in several chains; of two of them that take turns, one multiplies while the other takes
+def _beside_others(actor: Actor, split: int, others: int) -> Actor:
+    """One of several actors that multiply. split: how many maxima they take in several chains; of two of them that take turns, one multiplies while the other takes
     maxima, and of three that hand over two groups a turn they are kept apart by the time of both."""
     followed = _followed(actor.steps)
+    many = split > (MANY if followed else MANY_ALONE)
     if actor.turns:
-        return replace(actor, split=split and others != 1, crowded=others > 1 and not followed, beside=others)
-    return replace(actor, followed=followed, split=split, beside=others)
+        return replace(actor, split=many and others != 1, crowded=others > 1 and not followed, beside=others)
+    return replace(actor, followed=followed, split=many, beside=others)
 
 
-def _split(block: Sequence[Instr]) -> bool:
-    """Whether maxima of many numbers are taken in more chains than a thread of a warpgroup has rows."""
+def _split(block: Sequence[Instr]) -> int:
+    """Maxima that are taken in more chains than a thread of a warpgroup has rows; 0 where they are not."""
     maxima = [i for i in block if i.op == "max" and i.mods[-1] == "f32"]
     written = {reg.name for i in maxima for reg in i.dsts()}
-    return len(maxima) > MANY and sum(written.isdisjoint(reg.name for reg in i.srcs()) for i in maxima) > ROWS
+    return len(maxima) * (sum(written.isdisjoint(reg.name for reg in i.srcs()) for i in maxima) > ROWS)
 
 
 def _followed(steps: list[Step]) -> frozenset[int]:

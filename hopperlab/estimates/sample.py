@@ -39,8 +39,9 @@ ALIKE = 1.1                  # by which traces of CTAs that do the same may diff
 MIXED = 12                   # clusters of a sample of CTAs that differ
 DEALT = 4                    # tiles, or parts of them, that are seen where tiles are shared along k,
 MOST_DEALT = 20_000          # and blocks that warps run there, at least
-FEW_ROUNDS, RAGGED = 4, 0.6  # of tiles, up to which it matters who has tiles with fewer rows; what such a one takes of the time of another, about, and the more the more
-                             # warpgroups have rows (marks: 0.6 to 0.8 with one of three)
+FEW_ROUNDS = 4               # of tiles, up to which it matters who has tiles with fewer rows,
+RAGGED = {3: 0.6}            # and what such a one takes of the time of another, about, by its warpgroups; the more the more of them have rows (marks: 0.6 to 0.8 with
+RAGGED_ELSE = 0.3            # one of three; times of four launches: 0.6 with one of two, which are bound by their products)
 DRAWN, MOST_DRAWN = 5, 13    # tiles that a sampled CTA draws, where tiles differ in length: more, if CTAs draw as many, the shorter they are,
 ENOUGH = 400.0               # blocks that its drawing warp runs in all
 CANDIDATES = 10              # CTAs of a launch of attention that are looked at for the one that does most
@@ -288,7 +289,8 @@ def ragged(launch: Plan, count: int) -> tuple[int, float]:
     if not 0 < rows < all_rows or long.resident > 1:
         return 0, 0.0
     fewer = round((count - every / all_rows) / (1 - rows / all_rows))
-    lengths = np.where(np.arange(count) < fewer, RAGGED + (1 - RAGGED) * writers(short) / writers(long), 1.0)
+    least = RAGGED.get(writers(long), RAGGED_ELSE)
+    lengths = np.where(np.arange(count) < fewer, least + (1 - least) * writers(short) / writers(long), 1.0)
     return fewer, makespan(Lengths(lengths[:ctas], lengths[ctas:]), ctas, 1, Pace(0.0, 1.0), 0.0)
 
 
