@@ -14,11 +14,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.thorough]      # lesson 05 takes 
 # lesson -> (moves: each a control's kind, its number and an entry or pixels; moves that end in a refusal, and its words; cells to look at)
 LESSONS = {
     "09_multistage": (
-        [("slider", 0, -60), ("list", 0, "128"), ("list", 1, "eager")],
+        [("slider", 0, -60), ("list", 0, "128"), ("list", 1, "eager"), ("list", 2, "estimated cycles")],
         [("list", 0, "128"), ("key", 0, "End")], "a block can have",
         ("halves", "overlap-picture", "measure", "panel")),
     "10_warp_specialization": (
-        [("list", 1, "yes"), ("list", 2, "eager"), ("slider", 0, 60), ("list", 0, "one producer warp")],
+        [("list", 1, "yes"), ("list", 2, "eager"), ("slider", 0, 60), ("list", 0, "one producer warp"), ("list", 3, "estimated microseconds")],
         [("list", 1, "yes")], "no producer",
         ("emulated-picture", "timeline", "measure", "panel")),
     "11_setmaxnreg": (
@@ -31,7 +31,7 @@ LESSONS = {
         ("map", "ways", "sass", "panel")),
     "13_persistent": (
         [("slider", 0, -150), ("slider", 1, 90), ("slider", 2, 90), ("slider", 3, -90), ("list", 1, "eager"),
-         ("list", 0, "cooperative, overlapped store")],
+         ("list", 0, "cooperative, overlapped store"), ("list", 2, "estimated cycles")],
         [("list", 0, "cooperative, overlapped store"), ("key", 3, "End")], "the slots of C",
         ("raster-panel", "model", "work-map", "panel")),
     "14_beat_cublas": (
@@ -47,6 +47,8 @@ LESSONS = {
         [("list", 0, "256"), ("key", 1, "End")], "more than the 232448 bytes",
         ("roofline", "kernel-source", "order", "causal-map", "chart", "panel")),
 }
+
+TIMED = {"09_multistage": 2, "10_warp_specialization": 3, "13_persistent": 2}       # which of its lists is 'Time'
 
 
 @pytest.fixture(scope="module", params=LESSONS)
@@ -74,6 +76,22 @@ def test_every_control_launches_by_mouse_and_by_keyboard(lesson, shots):
         panel.list_key(number, "ArrowUp") if kind == "list" else panel.key(number, "ArrowLeft" if how > 0 else "ArrowRight")
         panel.relaunched(before)
     shots(page, f"{name}_panel_moved.png")
+
+
+@pytest.mark.parametrize("axis", ["estimated microseconds", "estimated cycles"])
+def test_a_panel_with_a_clock_says_what_bounds_its_launch(lesson, axis, shots):
+    name, page, panel = lesson
+    if name not in TIMED:
+        pytest.skip("its panel has no clock")
+    before = panel.launches
+    panel.pick(TIMED[name], axis)
+    panel.relaunched(before)
+    assert "an estimated " in panel.status and "no measurement" in panel.status and "bound by " in panel.status
+    shots(page, f"{name}_{axis.replace(' ', '_')}.png")
+    before = panel.launches
+    panel.pick(TIMED[name], "order of events")
+    panel.relaunched(before)
+    assert "estimated" not in panel.status
 
 
 def test_what_cannot_be_is_explained(lesson, shots):
