@@ -325,10 +325,12 @@ def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each
     sim = made(board, memory, sample.trace.counts, machine.barriers.capacity, machine.warps, machine.translation.ops.__getitem__)
     different = len(sample.ctas) // sample.cluster
     most = 1 if sample.done < 1 else MOST_SIMULATED * (3 if different > 1 else 1)
-    left, beside = min(each, most * sample.resident), 1
-    if left < 2 and sample.lengths is not None and not len(sample.lengths.drawn):
-        left = beside = different                            # each on an SM of its own, where it tells how long a tile of its length takes
-    sms = [Multiprocessor() for _ in range(sample.cluster * beside)]
+    left, places = min(each, most * sample.resident), [0]
+    if each <= sample.resident and sample.lengths is not None and not len(sample.lengths.drawn):
+        left = different                                     # each on its own SM, or with who shares it, where it tells how long a tile of its length takes
+        found = [number % int(board.number("sms")) for number in sample.ctas]
+        places = [list(dict.fromkeys(found)).index(place) for place in found]
+    sms = [Multiprocessor() for _ in range(sample.cluster * (max(places) + 1))]
     ends, started = list[float](), 0
 
     def slots(copy: int) -> range:
@@ -338,7 +340,7 @@ def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each
     def begin(at: float) -> None:
         nonlocal started
         for rank, slot in enumerate(slots(started)):
-            sim.start(actors, started, slot, sms[started % beside * sample.cluster + rank], at, sample.cluster)
+            sim.start(actors, started, slot, sms[places[started % len(places)] * sample.cluster + rank], at, sample.cluster)
         started += 1
 
     def ended(key: tuple[int, int], at: float) -> None:
@@ -348,7 +350,7 @@ def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each
             if started < left:
                 begin(at + board.number("next_cta"))
     sim.on_end = ended
-    for place in range(max(beside, min(left, sample.resident))):
+    for place in range(max(len(places), min(left, sample.resident))):
         begin(board.number("start_cycles") + place * (board.number("staggered") if sample.lengths is not None and len(sample.lengths.drawn) else 0.0))
     sim.run()
     return sim, sms, sorted(ends)

@@ -8,12 +8,18 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from . import trace as T
 from .draws import LONGER, Pace, fitted, makespan
 from .programs import COMPUTE
 from .sm_units import NEVER
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
     from .draws import Lengths
     from .programs import Actor
     from .sample import Sample
@@ -180,6 +186,9 @@ def drawn(sim: Simulation, sample: Sample, known: Lengths) -> float:
             begun.append(sim.begins[key] - sim.starts[key[0]])
     if len(lengths) < 2:
         raise NotEnough("fewer than two tiles were seen of each warpgroup that writes")
+    if not len(known.drawn) and sample.resident > 1 and len(known.first) > number["sms"]:
+        return number["start_cycles"] + side_by_side(known.first, {sample.ctas[copy]: end - sim.starts[copy] for (copy, _), end in sim.cta_ends.items()},
+                                                       int(number["sms"]))
     first_took, before = (sum(each) / len(each) if each else 0.0 for each in (own, begun))
     if own and known.tell_little and sample.seen[0] > LONGER * max(lengths):
         lengths, times = [*lengths, sample.seen[0]], [*times, first_took]                           # what is drawn says nothing of longer ones
@@ -191,6 +200,18 @@ def drawn(sim: Simulation, sample: Sample, known: Lengths) -> float:
     paces = [replace(pace, later=some * pace.later, sooner=pace.sooner + (some - 1) * pace.later) for some in SOONER]
     spans = [makespan(known, int(number["sms"]), sample.resident, one, number["next_cta"]) for one in paces]
     return number["start_cycles"] + max(0.0, before + min(0.0, more)) + sum(spans) / len(spans)
+
+
+def side_by_side(lengths: NDArray[Any], times: Mapping[int, float], sms: int) -> float:
+    """Cycles of the CTA that takes longest, of CTAs that all run at once, several on an SM: each takes a time, more for its tile's length, and more for as much of that
+    as those beside it have (`sample.beside_each_other`). times: of the sampled ones, by their numbers."""
+    beside = np.array([np.minimum(lengths[number % sms::sms], lengths[number]).sum() for number in range(len(lengths))]) - lengths
+    known = np.stack((np.ones(len(lengths)), lengths, beside), axis=1)
+    some, took = known[list(times)], np.array(list(times.values()))
+    found = np.linalg.lstsq(some, took, rcond=None)[0]
+    if found.min() < 0:                                          # no more than the lengths alone say
+        found = np.append(np.linalg.lstsq(some[:, :2], took, rcond=None)[0], 0.0)
+    return float((known @ found).max())
 
 
 def ahead(sim: Simulation, pace: Pace) -> Pace:

@@ -50,7 +50,7 @@ def times(kernel: Any, grid: Any, block: Any, args: Any = (), *, shared_mem: int
     found = estimating.sampled(planned, kernel.name)
     estimate, run = estimating.simulated(found, kernel.name, table, timed.TimedSimulation)
     assert isinstance(run.sim, timed.TimedSimulation)
-    return LaunchTimes(estimate, found, programs.Pricer(found, table).each(), run.sim.found)
+    return LaunchTimes(estimate, found, programs.Pricer(found, table).each(), run.sim.found, run.sim.turns(found.resident))
 
 
 def times_of(launch: Launch, board: str | None = None) -> LaunchTimes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -74,11 +74,11 @@ class LaunchTimes:
     their pace).
     """
 
-    def __init__(self, estimate: Estimate, sample: Sample, costs: Sequence[Cost], found: Sequence[Timed]):
+    def __init__(self, estimate: Estimate, sample: Sample, costs: Sequence[Cost], found: Sequence[Timed], turns: Mapping[int, int]):
         self.estimate, self.kernel = estimate, estimate.kernel
         self.blocks: list[int] = list(sample.ctas)
         self.cycles = max((timed.end for timed in found if not timed.engine), default=0.0)
-        self._found, self._costs = found, costs
+        self._found, self._costs, self._turns = found, costs, turns
         self._body: Sequence[Instr] = sample.machine.body
 
     @property
@@ -131,13 +131,13 @@ class LaunchTimes:
         return f"{self.estimate}\n  {seen} up to cycle {self.cycles:,.0f}: spans(), instructions(), timeline()"
 
     def _of(self, turn: int | None) -> Iterator[Timed]:
-        return (timed for timed in self._found if turn is None or timed.copy == turn)
+        return (timed for timed in self._found if turn is None or self._turns[timed.copy] == turn)
 
     def _span(self, timed: Timed) -> EstimatedSpan:
         step, actor = timed.step, timed.actor
         at = step[2][0][0] if step[0] == COMPUTE else step[1]
         barrier = step[3][0][0] if step[0] == T.LOAD and step[3] else -1
-        return EstimatedSpan(self.blocks[actor.slot], timed.copy, actor.first, step[-1], timed.engine or NAMES[step[0]], bool(timed.engine), timed.start,
+        return EstimatedSpan(self.blocks[actor.slot], self._turns[timed.copy], actor.first, step[-1], timed.engine or NAMES[step[0]], bool(timed.engine), timed.start,
                              timed.end, timed.read, barrier, *(_place(self._body[at]) if at >= 0 else ()))
 
     def _pieces(self, timed: Timed) -> Iterator[EstimatedSpan]:
@@ -148,8 +148,8 @@ class LaunchTimes:
         for at, takes in zip(places, slots, strict=True):
             cost = self._costs[at]
             end = timed.end if cost.loaded else min(timed.end, begun + max(scale * takes, cost.chain if takes else 0.0))
-            yield EstimatedSpan(self.blocks[timed.actor.slot], timed.copy, timed.actor.first, timed.step[-1], "compute", False, begun, max(begun, end), end, -1,
-                                *_place(self._body[at]))
+            yield EstimatedSpan(self.blocks[timed.actor.slot], self._turns[timed.copy], timed.actor.first, timed.step[-1], "compute", False, begun,
+                                max(begun, end), end, -1, *_place(self._body[at]))
             begun += scale * takes
 
 

@@ -262,8 +262,17 @@ def drawn(launch: Plan) -> Sample | None:
     if len(known.drawn):
         found = of_lengths(launch, known)
         return found if written(found) >= len(found.seen) - 1 else of_lengths(launch, replace(known, empty=EMPTY * float(known.all.min())), EMPTY)
-    some = np.random.default_rng(1).permutation(launch.geometry.ctas)[:MIXED]
+    some = beside_each_other(launch.geometry.ctas, resident(*launch.geometry.per_cta))
     return replace(run(launch, some.tolist(), MOST_ENTRIES * FURTHEST), lengths=known, seen=tuple(known.first[some]))
+
+
+def beside_each_other(ctas: int, at_once: int) -> NDArray[Any]:
+    """Numbers of some CTAs from all over; where an SM holds several at once, with those that share its SM: every 132nd, if all run at the same time."""
+    if at_once == 1 or not limits.SMS < ctas <= at_once * limits.SMS:
+        return np.random.default_rng(1).permutation(ctas)[:MIXED]
+    first = np.random.default_rng(1).permutation(limits.SMS)[:MIXED // at_once]
+    both = (first[:, None] + limits.SMS * np.arange(at_once)).ravel()
+    return both[both < ctas]
 
 
 def of_like(launch: Plan, known: Lengths) -> Sample:

@@ -66,6 +66,14 @@ class TimedSimulation(Simulation):
         self.landed = max(self.landed, at)
         super()._contribute(key, arrivals, nbytes, at, wanted, asked)
 
+    def turns(self, at_once: int) -> dict[int, int]:
+        """Of each copy, how many came before it to its place on an SM that holds so many at once."""
+        ends: dict[int, list[float]] = {}
+        for key, end in self.cta_ends.items():
+            ends.setdefault(id(self.sms[key]), []).append(end)
+        found = {copy: sum(end <= self.starts[copy] for end in ends.get(id(sm), ())) for (copy, _), sm in self.sms.items()}
+        return {copy: -(-before // at_once) for copy, before in found.items()}
+
     def load(self, runner: Runner, step: Step) -> bool:
         """A load is on its way until its last byte has landed."""
         at, self.landed = runner.at, 0.0

@@ -8,7 +8,7 @@ import pytest
 import hopperlab as hl
 from hopperlab.estimates import emulating, launch_times, timed
 from hopperlab.estimates.estimating import estimate_launch
-from hopperlab.measure.launches import gemm, variants
+from hopperlab.measure.launches import attention, gemm, variants
 from hopperlab.measure.launches.launch import warp_specialized
 
 
@@ -101,6 +101,17 @@ def test_a_cluster_and_ctas_that_follow_each_other():
     assert len(times.blocks) == 2 and {span.block for span in times.spans()} == set(times.blocks) and times.estimate.board.startswith("NVIDIA H100")
     many = emulating.times_of(product(variants.multistage, 2048, 4096, 128, stages=2, bk=64), "h200")
     assert {span.turn for span in many.spans(None)} > {0} == {span.turn for span in many.spans()}
+
+
+def test_ctas_that_differ_each_have_their_times():
+    """Two on an SM, all of which begin with the launch; each stands for itself."""
+    starts = np.array([0, 2037], np.int32)
+    q, k, v, o = (np.zeros((2037, 8, 64), np.uint16) for _ in range(4))
+    times = emulating.times_of(attention.forward(q, k, v, o, np.zeros((8, 2037), np.float32), starts, starts, True, backend="emulator"), "h200")
+    spans = times.spans()
+    assert len(times.blocks) > 6 and {span.block for span in spans} == set(times.blocks) and {span.turn for span in times.spans(None)} == {0}
+    ends = {block: max(span.end for span in spans if span.block == block) for block in times.blocks}
+    assert max(ends.values()) > 1.5 * min(ends.values()) and len({min(span.start for span in spans if span.block == block) for block in times.blocks}) == 1
 
 
 def test_an_edit_shows_in_the_times():

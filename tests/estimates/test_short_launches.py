@@ -37,7 +37,7 @@ def sampled(launch):
     (e4m3, [256], 16, 128, True, 12.96), (e4m3, [512], 32, 128, True, 17.9), (e4m3, [256] * 2, 8, 128, False, 12.4), (e4m3, [1024] * 2, 4, 128, False, 21.5),
     (e4m3, [256], 32, 256, False, 17.9), (e4m3, [1507] * 2, 8, 64, False, 26.3), (bf16, [512] * 8, 4, 256, False, 23.8), (bf16, [1112] * 2, 8, 128, True, 23.9),
     (e4m3, [512] * 8, 8, 64, True, 21.3), (e4m3, [1551] * 4, 4, 64, True, 26.1), (e4m3, [256] * 4, 32, 64, False, 18.9), (e4m3, [1044] * 4, 8, 128, False, 47.8),
-    (bf16, [1024] * 2, 12, 64, False, 28.2), (e4m3, [256], 8, 256, True, 16.0)])
+    (bf16, [1024] * 2, 12, 64, False, 28.2), (e4m3, [256], 8, 256, True, 16.0), (bf16, [2037], 8, 64, True, 27.2), (bf16, [1241, 1253], 4, 64, True, 17.4)])
 def test_short_launches_take_what_was_measured(made, lengths, heads, d, causal, us):
     """They came out 10 to 25 per cent too fast before what this module tests was known."""
     assert estimating.estimate_launch(made(lengths, heads, d, causal), board="h200").us == pytest.approx(us, rel=0.1)
@@ -159,3 +159,27 @@ def test_more_tiles_are_sampled_only_where_a_cta_draws_as_many(lengths, heads, t
     launch = bf16(lengths, heads, 64, True)
     found = sampled(launch)
     assert found.lengths.differ and len(found.seen) == tiles == max(found.trace.tiles.values()) + 1
+
+
+def test_ctas_that_share_an_sm_are_sampled_together():
+    """Every 132nd is on the same SM, where an SM holds two and all run at once."""
+    for ctas in (256, 137):
+        some = sample.beside_each_other(ctas, 2).tolist()
+        assert len(some) == len(set(some)) >= 6 and max(some) < ctas
+        assert all(number + 132 in some for number in some if number + 132 < ctas)
+    assert (sample.beside_each_other(132, 2) == sample.beside_each_other(132, 1)).all() and len(sample.beside_each_other(300, 2)) == sample.MIXED
+    found = sampled(bf16([2037], 8, 64, True))
+    assert found.resident == 2 and found.ctas == sample.beside_each_other(256, 2).tolist() and found.seen == tuple(found.lengths.first[found.ctas])
+    _, sms, ends = chip._run(found, programs.programs(found, H200), H200, sm.Memory(60.0, 40.0, 40.0, 20.0), 2)
+    assert len(sms) == len({number % 132 for number in found.ctas}) == 6 and len(ends) == len(found.ctas)
+
+
+def test_who_shares_an_sm_takes_longer_by_as_much_as_the_other_has():
+    lengths = np.random.default_rng(3).integers(20, 120, 250).astype(float)
+    beside = np.array([min(length, lengths[(number + 132) % 264]) if (number + 132) % 264 < 250 else 0.0 for number, length in enumerate(lengths)])
+    times = 500 + 100 * lengths + 40 * beside
+    some = sample.beside_each_other(250, 2)
+    assert cut.side_by_side(lengths, dict(zip(some.tolist(), times[some])), 132) == pytest.approx(times.max())
+    alone = 500 + 100 * lengths - 5 * beside                                   # nobody is faster for it
+    found = cut.side_by_side(lengths, dict(zip(some.tolist(), alone[some])), 132)
+    assert found == pytest.approx(500 + 100 * lengths.max(), rel=0.05)
