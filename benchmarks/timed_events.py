@@ -5,8 +5,8 @@
     python -m benchmarks.timed_events h200_2026113095 ...     judge what was drawn: no GPU
 
 Of each launch, in nanoseconds, as the middle one of its first blocks (one for each SM): from the first load's issue to the first product, a k-block (the loop over k by
-their number), the stores of a tile, and the block from the first issue on. Four marks a warp: those that the kernel has in its loops, all of them, would make a k-block
-take half as long again.
+their number), the stores of a tile, and the block from the first issue on. Four marks a warp: those that the kernel has in its loops would make a k-block much longer
+(lesson 10 says by how much).
 """
 from __future__ import annotations
 

@@ -111,21 +111,29 @@ def estimated(speed: Speed, module: hl.RawModule, budget: int | None = None, lim
     """The estimate of each kernel that is timed, in the order of the launches. Called, and raising, as `pace`."""
     from ..estimates.estimating import estimate
 
-    found: list[Estimate] = []
-
-    def launch(name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0, dependent: bool = False) -> None:
-        kernel = module.get_function(name)
-        if name not in speed.prepares:
-            found.append(estimate(kernel, grid, block, args, shared_mem=shared_mem, board=BOARD))
-            return
-        with hl.emulate(trace=False, budget=budget, limit=limit):
-            kernel(grid, block, args, shared_mem=shared_mem, dependent=dependent)
     try:
-        speed.run(launch)
+        found = [estimate(kernel, grid, block, args, shared_mem=shared_mem, board=BOARD)
+                 for kernel, grid, block, args, shared_mem in launched(speed, module, budget, limit)]
     except (hl.EmulatorError, hl.HopperlabError) as problem:
         raise NoSpeed(f"Its speed at {speed.says} could not be estimated: {str(problem).rstrip('.')}.") from None
     done = sum(one.tensor * one.cycles for one in found) * limits.SMS * FLOPS
     if done < NEARLY_ALL * speed.flops:
         raise NoSpeed(f"Its speed does not count: at {speed.says} its tensor cores do {done / speed.flops:.0%} of the work that the product takes. "
                       "A kernel must do for a large problem what it does for a small one.")
+    return found
+
+
+def launched(speed: Speed, module: hl.RawModule, budget: int | None = None, limit: int | None = None) -> list[tuple[hl.RawKernel, Shape, Shape, Sequence[Any], int]]:
+    """(kernel, grid, block, arguments, shared memory) of each launch that is timed, in order; none of them is made, those that prepare are. Called as `pace`; raises
+    what those raise."""
+    found: list[tuple[hl.RawKernel, Shape, Shape, Sequence[Any], int]] = []
+
+    def launch(name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0, dependent: bool = False) -> None:
+        kernel = module.get_function(name)
+        if name not in speed.prepares:
+            found.append((kernel, grid, block, args, shared_mem))
+            return
+        with hl.emulate(trace=False, budget=budget, limit=limit):
+            kernel(grid, block, args, shared_mem=shared_mem, dependent=dependent)
+    speed.run(launch)
     return found

@@ -71,7 +71,7 @@ class TimedSimulation(Simulation):
         ends: dict[int, list[float]] = {}
         for key, end in self.cta_ends.items():
             ends.setdefault(id(self.sms[key]), []).append(end)
-        found = {copy: sum(end <= self.starts[copy] for end in ends.get(id(sm), ())) for (copy, _), sm in self.sms.items()}
+        found = {copy: sum(bool(end <= self.starts[copy]) for end in ends.get(id(sm), ())) for (copy, _), sm in self.sms.items()}
         return {copy: -(-before // at_once) for copy, before in found.items()}
 
     def load(self, runner: Runner, step: Step) -> bool:
