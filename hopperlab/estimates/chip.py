@@ -207,9 +207,10 @@ class Part:
         found = replace(found, store=number("store_apart"), stream=number("store_alone"), lane_store=number("lane_store_bytes"))
         if self.sample.whole and self.sample.lengths is None:
             return replace(found, first=wave.first)
+        begun = self.sample.lengths.begun if self.sample.lengths is not None else 1.0
         burst = number("memory_burst") if self.sample.lengths is not None and self.sample.lengths.differ else 0.0
         steps = first_tiles(board, self.sample.lengths, self.sample.seen, moved.loaded / active, moved.missed, wave.first)
-        return replace(found, steps=steps, burst=burst, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first, crowd=number("memory_crowd"),
+        return replace(found, steps=steps, burst=burst, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first, begun=begun, crowd=number("memory_crowd"),
                        late=min(1.0, number("memory_late") + number("memory_follow") * moved.missed))
 
     def begun(self, wave: Together, steps: Sequence[float]) -> float:
@@ -238,7 +239,7 @@ class Part:
         """The launch, and memory with the latency of an L2 as busy and at the clock as it was."""
         sample, board, active = self.sample, self.board, self.places * self.sample.cluster
         sim, sms, ends = _run(sample, self.actors, board, memory, self.each, self.made)
-        whole = _whole(sim, self.actors, sample, ends, self.each) if sample.lengths is None else cut.drawn(sim, sample, sample.lengths)
+        whole = _whole(sim, self.actors, sample, ends, self.each) if sample.lengths is None else cut.drawn(sim, sample, sample.lengths, self.alone(memory))
         whole += board.number("sums_wait") if sample.asked else 0.0
         if sample.outside is not None:
             mhz = memory.pace * board.number("clock_mhz")
@@ -253,6 +254,14 @@ class Part:
                          dram=dram_share(board, active, mhz, moved.mixed), pace=mhz / board.number("clock_mhz"))
         ahead = sum(sm.ahead for sm in sms) / len(sms) / sim.latest
         return Run(cycles, busy, moved, active, self.each / sample.resident, self.share, ahead, sim), memory
+
+
+    def alone(self, memory: Memory) -> Simulation | None:
+        """The sampled CTA without those that share its SM, where CTAs that do all begin at once and draw few tiles."""
+        known = self.sample.lengths
+        if known is None or self.sample.resident < 2 or not 0 < len(known.drawn) <= cut.FEW_DRAWN * len(known.first) or len(known.first) > self.sample.resident * self.places:
+            return None
+        return _run(self.sample, self.actors, self.board, memory, 1, self.made)[0]
 
 
 def at_once(sample: Sample, board: Board) -> int:

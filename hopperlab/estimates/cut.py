@@ -5,13 +5,14 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+import statistics
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import trace as T
-from .draws import LONGER, Pace, fitted, makespan
+from .draws import LONGER, Pace, beside, fitted, makespan
 from .programs import COMPUTE
 from .sm_units import NEVER
 
@@ -30,6 +31,7 @@ SHORTER = 0.5                # tiles more than others, at most, that a CTA draws
 FEW = 4                      # tiles of a place, at most, of which it matters that the last ones are not everywhere,
 ALL = 0.9                    # if fewer places than this share have one
 LOST = 0.5                   # of the time until warpgroups are no longer alike: what a shorter first tile takes more says nothing of longer ones
+FEW_DRAWN = 4                # tiles that CTAs draw on average, up to which it matters that those that share an SM end at different times
 SOONER = 0.9, 1.0, 1.1       # times as long before it begins, a tile is drawn: CTAs differ by as much, and who draws first may draw once more
 
 
@@ -171,7 +173,12 @@ def extrapolated(sim: Simulation, actors: list[Actor], sample: Sample, each: int
     return last + max(0.0, wanted(sample, actors) - seen) * (last - first) / (seen - 1)
 
 
-def drawn(sim: Simulation, sample: Sample, known: Lengths) -> float:
+def tile_times(sim: Simulation, sample: Sample) -> list[float]:
+    """Of tiles that sampled CTAs drew, but the last one of each."""
+    return [end - begin for marks in sim.tile_marks.values() if len(marks) == len(sample.seen) - 1 for begin, end in itertools.pairwise(marks)]
+
+
+def drawn(sim: Simulation, sample: Sample, known: Lengths, alone: Simulation | None = None) -> float:
     """Cycles until all tiles are done, where each goes to who draws first: a tile takes as long as those of the sample say of its length, and the first one of a CTA,
     from its first product on, more, as the sampled one does: it waits for memory, and its warpgroups are alike."""
     lengths, times, begun, own, number = list[float](), list[float](), list[float](), list[float](), sim.numbers
@@ -197,9 +204,16 @@ def drawn(sim: Simulation, sample: Sample, known: Lengths) -> float:
     more = first_took - expected if own else 0.0
     slower = max(0.0, more) / -math.expm1(-max(LOST * lost, expected) / lost)
     pace = ahead(sim, Pace(first, step, less, number["empty_tile"], slower, lost))
+    less_alone = statistics.mean(tile_times(alone, sample)) / statistics.mean(times) if alone is not None else 1.0
+    return number["start_cycles"] + max(0.0, before + min(0.0, more)) + span(known, sample.resident, pace, number, less_alone)
+
+
+def span(known: Lengths, at_once: int, pace: Pace, number: Mapping[str, float], alone: float) -> float:
+    """Cycles from the first tiles' first products to the end. alone: times as long as with others, that a tile takes of a CTA without those that share its SM."""
+    if alone < 1:
+        return beside(known, int(number["sms"]), at_once, pace, alone)
     paces = [replace(pace, later=some * pace.later, sooner=pace.sooner + (some - 1) * pace.later) for some in SOONER]
-    spans = [makespan(known, int(number["sms"]), sample.resident, one, number["next_cta"]) for one in paces]
-    return number["start_cycles"] + max(0.0, before + min(0.0, more)) + sum(spans) / len(spans)
+    return statistics.mean(makespan(known, int(number["sms"]), at_once, one, number["next_cta"]) for one in paces)
 
 
 def side_by_side(lengths: NDArray[Any], times: Mapping[int, float], sms: int) -> float:

@@ -37,6 +37,7 @@ FIRST = 0.25                 # of first tiles by length: the one that is sampled
 LONG = 2.5                   # unless that is so many times as long as the middle one: then the one that nine of ten do not exceed
 SAME = 0.995                 # times as long as the longest, from which on a tile is one of the longest,
 LESS = 0.05                  # which take less than their length says, if by so great a part of it
+CHANCES = 5                  # of who draws first
 GOLDEN = 0.6180339887               # its multiples, less their whole parts, are spread evenly whatever their number
 
 
@@ -59,6 +60,14 @@ class Lengths:
     def all(self) -> NDArray[Any]:
         """Of every tile."""
         return np.concatenate([self.first, self.drawn])
+
+    @property
+    def begun(self) -> float:
+        """Share of CTAs whose first tile holds something. Before that tile a CTA runs blocks that count as its own, so that one that holds nothing may be longer than others."""
+        longer = self.drawn[self.drawn > self.empty]
+        if not self.empty or not len(longer) or self.first.min() >= longer.min():
+            return 1.0
+        return float((self.first >= longer.min()).mean())
 
     @property
     def differ(self) -> bool:
@@ -252,6 +261,50 @@ def makespan(known: Lengths, places: int, at_once: int, pace: Pace, between: flo
         done = begins + takes(length, long)
         heapq.heapreplace(free, (max(drew, begins - pace.sooner, done - pace.later), done))
     return max(done for _, done in free)
+
+
+def beside(known: Lengths, places: int, at_once: int, pace: Pace, alone: float) -> float:
+    """The same of CTAs that all begin at once, `at_once` on an SM: every `places`-th are those of one. A tile takes what `pace` says where all of them have one, and `alone`
+    times as long where the others have none left."""
+    works = [pace.first + pace.step * length for length in known.first.tolist()]
+    works = [work + pace.slower * -math.expm1(-work / pace.lost) for work in works]
+    left = [{cta: works[cta] for cta in range(place, len(works), places)} for place in range(places)]
+    since, heap, drawn, end = [0.0] * places, list[tuple[float, int, int]](), iter(known.drawn.tolist()), 0.0
+
+    def slowed(busy: int) -> float:
+        return alone + (1 - alone) * (busy - 1) / (at_once - 1)
+
+    def next_end(place: int) -> None:
+        if left[place]:
+            cta = min(left[place], key=left[place].__getitem__)
+            heapq.heappush(heap, (since[place] + left[place][cta] * slowed(len(left[place])), place, cta))
+    for place in range(places):
+        next_end(place)
+    while heap:
+        end, place, cta = heapq.heappop(heap)
+        done = (end - since[place]) / slowed(len(left[place]))
+        left[place] = {other: float(work - done) for other, work in left[place].items() if other != cta}
+        since[place] = end
+        length = next(drawn, None)
+        if length is not None:
+            left[place][cta] = pace.first + pace.step * length
+        next_end(place)
+    return end
+
+
+def by_chance(known: Lengths, ahead: float, apart: float) -> float:
+    """The same, of CTAs of their own SM each, in units of lengths: the next tile is drawn `ahead` of a tile's time before it is done, and when a CTA has its first tile is up
+    to chance (a normal distribution, `apart` its standard deviation); the mean of CHANCES drawings."""
+    spans = []
+    for seed in range(CHANCES):
+        late = np.random.default_rng(seed).normal(0.0, apart, len(known.first))
+        free = [((1 - ahead) * length + more, length) for length, more in zip(known.first.tolist(), late.tolist(), strict=True)]
+        heapq.heapify(free)
+        for length in known.drawn.tolist():
+            done = free[0][1]
+            heapq.heapreplace(free, (done + (1 - ahead) * length, done + length))
+        spans.append(max(done for _, done in free))
+    return sum(spans) / len(spans)
 
 
 def longest_of(lengths: NDArray[Any], least: float = 0.0) -> NDArray[Any]:

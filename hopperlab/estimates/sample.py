@@ -7,6 +7,7 @@ stores are real. Ordinary stores are taken back afterwards.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -25,8 +26,8 @@ from ..runtime import arguments
 from ..runtime.emulated import Mirrors
 from . import branching, order
 from .absent import Absent, Awaited, polls
-from .draws import GOLDEN, Lengths, Pace, lengths, makespan
-from .trace import FURTHEST, MOST_ENTRIES, TILES, Enough, Recorder
+from .draws import GOLDEN, Lengths, by_chance, lengths
+from .trace import FURTHEST, LOAD, MOST_ENTRIES, TILES, Enough, Recorder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,6 +43,7 @@ MOST_DEALT = 20_000          # and blocks that warps run there, at least
 FEW_ROUNDS = 4               # of tiles, up to which it matters who has tiles with fewer rows,
 RAGGED = {3: 0.6}            # and what such a one takes of the time of another, about, by its warpgroups; the more the more of them have rows (marks: 0.6 to 0.8 with
 RAGGED_ELSE = 0.3            # one of three; times of four launches: 0.6 with one of two, which are bound by their products)
+APART = 0.5                  # of a landing's time, by which CTAs differ in when they have their first tile (marks: q comes after 3,200 to 4,400 cycles, blocks take 2,300)
 DRAWN, MOST_DRAWN = 5, 13    # tiles that a sampled CTA draws, where tiles differ in length: more, if CTAs draw as many, the shorter they are,
 ENOUGH = 400.0               # blocks that its drawing warp runs in all
 CANDIDATES = 10              # CTAs of a launch of attention that are looked at for the one that does most
@@ -300,7 +302,14 @@ def ragged(launch: Plan, count: int) -> tuple[int, float]:
     fewer = round((count - every / all_rows) / (1 - rows / all_rows))
     least = RAGGED.get(writers(long), RAGGED_ELSE)
     lengths = np.where(np.arange(count) < fewer, least + (1 - least) * writers(short) / writers(long), 1.0)
-    return fewer, makespan(Lengths(lengths[:ctas], lengths[ctas:]), ctas, 1, Pace(0.0, 1.0), 0.0)
+    landings, slots = landed(long)
+    return fewer, by_chance(Lengths(lengths[:ctas], lengths[ctas:]), slots / landings, APART / landings)
+
+
+def landed(sample: Sample) -> tuple[int, int]:
+    """How often a tile's loads land in another slot than the one before, and how many slots there are."""
+    slots = [entry[3][0][0] for warp in sample.trace.warps for entry in warp if entry[0] == LOAD]
+    return max(1, sum(one != before for one, before in itertools.pairwise([None, *slots]))), max(1, len(set(slots)))
 
 
 def of_lengths(launch: Plan, known: Lengths, least: float = 0.0) -> Sample:

@@ -181,7 +181,7 @@ class Simulation:
     def _begun(self, sm: Multiprocessor, at: float, nbytes: float, way: str) -> float:
         """The same of what an SM asks for before it waits: all SMs do so at once, and memory serves none before the others."""
         memory = self.memory
-        each = (memory.first ** FIRST if memory.stream else memory.first * (1 + self.numbers["l2_dirty_share"])) / memory.dram
+        each = (memory.first ** FIRST if memory.stream else memory.first * (1 + self.numbers["l2_dirty_share"])) * memory.begun / memory.dram
         end = sm.dram.serve(max(at, sm.ready), nbytes * each)
         if not memory.stream:
             end = max(end, sm.l2.serve(at, nbytes / memory.l2))

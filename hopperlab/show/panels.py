@@ -48,15 +48,17 @@ TIME = Choice("Time", list(AXES), ORDER)
 
 
 def pictured(launch: Callable[..., style.Picture], values: Mapping[str, Any], clock: str | None = None, axis: str = ORDER) -> tuple[style.Picture, str]:
-    """What a panel's launch draws; or, over another axis of AXES, its last kernel with the time that is estimated for the board `clock`, and that in a line."""
+    """What a panel's launch draws; or, over another axis of AXES, the kernel that takes longest by what is estimated for the board `clock`, and its time in a line."""
     if not AXES[axis]:
         return launch(**values), ""
     given = emulating.EstimatedClock(boards.board(clock))
     with launching(given.launched):
         picture = launch(**values)
-    if not given or isinstance(given[-1], str):
-        return picture, estimated_times.told(given[-1] if given else "nothing was launched")
-    return estimated_times.estimated(given[-1], style.heading(picture), unit=AXES[axis]), estimated_times.told(given[-1])
+    found = [times for times in given if not isinstance(times, str)]
+    if not found:
+        return picture, estimated_times.told(str(given[-1]) if given else "nothing was launched")
+    longest = max(found, key=lambda times: times.estimate.us)
+    return estimated_times.estimated(longest, style.heading(picture), unit=AXES[axis]), estimated_times.told(longest)
 
 
 class Panel:
@@ -142,7 +144,8 @@ class Panel:
 def panel(launch: Callable[..., style.Picture], *, clock: str | None = None, **controls: Slider | Choice) -> Panel:
     """A panel whose controls are `launch`'s keyword arguments. Launches once at once, then whenever a control moves.
 
-    clock: 'h200' or 'h100' adds the control 'Time', by which the last kernel that `launch` launches is drawn over its estimated time on that board (estimated_times.py).
+    clock: 'h200' or 'h100' adds the control 'Time', by which the kernel that `launch` launches, the longest of several, is drawn over its estimated time on that board
+    (estimated_times.py).
     """
     return Panel(launch, controls, clock)
 

@@ -219,6 +219,32 @@ def test_who_draws_first_may_be_done_last():
     assert draws.makespan(known, 2, 1, replace(late, early=150.0, later=100.0), 0.0) == 400, "it draws at 50, the other one at 150, and it again at 300"
 
 
+def test_those_that_share_an_sm_go_faster_when_the_others_are_done():
+    known, pace = draws.Lengths(np.array([4.0, 1.0, 2.0, 1.0]), np.array([])), draws.Pace(0.0, 100.0)
+    assert draws.beside(known, 2, 2, pace, 1.0) == 400 == draws.makespan(known, 2, 2, pace, 0.0), "as if they were alone"
+    assert draws.beside(known, 2, 2, pace, 0.5) == 300, "200 beside the third one, and half of the other 200"
+    assert draws.beside(replace(known, drawn=np.array([3.0])), 2, 2, pace, 0.5) == 300, "the second one, done first, draws: 400 of work, 100 of them beside the fourth"
+    assert draws.beside(replace(known, first=known.first[:3]), 1, 3, pace, 0.5) == 100 + 100 * 0.75 + 200 * 0.5, "of three the more of them are done, the faster"
+    slower = replace(pace, slower=50.0, lost=100.0)
+    assert draws.beside(replace(known, first=known.first[:1]), 1, 2, slower, 1.0) == pytest.approx(400 + 50 * (1 - np.exp(-4)))
+
+
+def test_who_has_the_first_tile_sooner_is_up_to_chance():
+    """Half of the first tiles are short, and as many tiles are drawn as there are short ones."""
+    known = draws.Lengths(np.array([0.5] * 20 + [1.0] * 20), np.ones(20))
+    assert draws.by_chance(known, 0.0, 0.0) == 1.5, "who is done first draws: those with short ones"
+    assert draws.by_chance(known, 0.0, 0.05) == 1.5, "and a little more or less changes nothing"
+    assert draws.by_chance(known, 1.0, 0.5) == 2.0, "of those that all draw at once some have long ones"
+    assert 1.5 < draws.by_chance(known, 0.0, 0.13) < 2.0, "now and then one of them"
+
+
+def test_first_tiles_that_hold_nothing_load_nothing():
+    """Before its first tile a CTA runs blocks that count as that one's: 5 of 12."""
+    known = draws.Lengths(np.array([12.0, 61.0, 12.0, 67.0]), np.array([7.0, 18.0, 24.0]), empty=8.75)
+    assert known.begun == 0.5 and replace(known, first=np.array([30.0, 61.0])).begun == 1
+    assert replace(known, empty=0.0).begun == 1, "nobody said that any holds nothing"
+
+
 def test_long_first_tiles_take_more_and_short_ones_less_so():
     known, pace = draws.Lengths(np.array([2.0, 3.0]), np.array([])), draws.Pace(0.0, 100.0, slower=50.0, lost=100.0)
     assert draws.makespan(known, 2, 1, pace, 0.0) == pytest.approx(300 + 50 * (1 - np.exp(-3)))

@@ -15,22 +15,26 @@ MOST = 200          # launches a panel
 # Panel -> control -> the values kept, or a number: so many, evenly spaced. What is not named is kept whole. Chosen so that every thing which the lesson's
 # text sends the reader to the panel for can be seen; a control with one value stands still on the page.
 KEPT: Mapping[str, Mapping[str, Sequence[Any] | int]] = {
-    "03_ampere_pipeline-panel": {"stages": (2, 3, 4, 8, 15), "k": (128, 256)},
+    "03_ampere_pipeline-panel": {"stages": (2, 3, 4, 8, 15), "k": (128, 256), "schedule": ("lazy", "eager"), CLOCK: (ORDER, "estimated cycles")},
+    "03x_cuda_pipeline-panel": {CLOCK: (ORDER, "estimated cycles")},
     "04_mbarrier-panel": {"stages": 1, "tiles": 1, "schedule": 1},
     "05_tma_tiles-panel": {"rank": (2, 3), "rows": (4, 8), "columns": (7, 8), "row": (-2, 2, 5), "column": (-4, 4, 8)},
     "06_tma_layouts-panel": {"row_bytes": (32, 64, 128), "row": (0, 3, 7), "column": (5, 20), "start": (0, 128)},
     "06x_im2col_interleave-panel": {"edge": (1, 3, 5), "stride": (1, 2), "padding": (0, 1, 2), "channels": 1},
     "08_wgmma-fragment-picture": {"row": (0, 1, 2, 7, 8, 9, 15, 16, 21, 24, 32, 40, 48, 63), "column": (0, 1, 2, 3, 4, 7, 8, 9, 13, 16, 24, 32, 48, 63)},
-    "08_wgmma-panel": {"n": (8, 64, 100, 128, 256), "blocks": (2, 4, 6)},
+    "08_wgmma-panel": {"n": (8, 64, 100, 128, 256), "blocks": (4, 6), "schedule": ("lazy", "eager"), CLOCK: (ORDER, "estimated cycles")},
     "10_warp_specialization-panel": {CLOCK: (ORDER, "estimated cycles")},
-    "11_setmaxnreg-panel": {"producer": (24, 40, 120, 168), "consumer": (168, 208, 232, 240, 256)},
+    "11_setmaxnreg-panel": {"producer": (24, 32, 40), "consumer": (168, 192, 208, 232, 240, 256)},
+    "12_clusters-panel": {"schedule": ("lazy", "random"), CLOCK: (ORDER, "estimated cycles")},
     "13_persistent-raster-panel": {"group": (2, 4, 8, 16), "wave": (1, 2, 3, 5)},
     "13_persistent-panel": {"cols": (1, 2), "group": (1, 2), "stages": (3, 4), "landing": ("lazy", "random"), CLOCK: (ORDER, "estimated microseconds")},
     "13x_launches_that_overlap-panel": {"kernels": (2, 5), "landing": ("lazy",)},
     "14_beat_cublas-panel": {"shape": 2, "stages": (2, 4), "tile": ("64x128", "128x192", "128x256", "256x192", "256x256")},
     "15_fp8_gemm-panel": {"power": (0, 8, 12, 16, 20), "k": (128, 200, 512)},
     "15x_mixed_and_sparse-panel": {"group": (64, 128), "m": (16, 40), "landing": ("lazy",)},
-    "16_attention-panel": {"d": (64, 128), "length": (1, 100, 256), "keys": (64, 128)},
+    "16_attention-panel": {"d": (64, 256), "length": (100, 256), "keys": (64, 128), CLOCK: (ORDER, "estimated cycles")},
+    "16b_backward-panel": {CLOCK: (ORDER, "estimated cycles")},
+    "16x_fp8_attention-panel": {"length": (1, 100, 192, 256), CLOCK: (ORDER, "estimated cycles")},
 }
 
 
