@@ -2,7 +2,9 @@
 """A panel's controls in one line, and what it shows of values that the hardware does not allow."""
 import pytest
 
+from hopperlab.authoring.panels import panel_cells
 from hopperlab.lessons.l09_multistage.overlap import launch_multistage
+from hopperlab.lessons.l16b_backward.backward_panels import launch_backward
 from hopperlab.show import panels
 from hopperlab.show.panels import Choice, Slider
 
@@ -44,7 +46,7 @@ def test_labels_take_the_same_width_and_all_fit(panel):
     assert len({widget.layout.width for widget in panel._inputs.values()}) == 1
 
 
-def test_with_a_clock_the_last_kernel_is_drawn_over_estimated_time(monkeypatch):
+def test_with_a_clock_the_kernel_is_drawn_over_estimated_time(monkeypatch):
     monkeypatch.setattr(panels, "have_widgets", lambda: True)
     found = panels.panel(lambda stages, schedule: launch_multistage(stages, 64, schedule), clock="h200", stages=Slider("Stages", (2, 3, 9), 3),
                          schedule=Choice("Landing", ["lazy"], "lazy"))
@@ -60,6 +62,31 @@ def test_with_a_clock_the_last_kernel_is_drawn_over_estimated_time(monkeypatch):
     assert "Not launched" in found.status
     found._inputs["stages"].value, found._inputs[panels.CLOCK].value = 3, panels.ORDER
     assert found.picture.text == order and found.estimate == ""
+
+
+def test_of_several_kernels_the_longest_is_drawn():
+    picture, told = panels.pictured(launch_backward, {"d": 64, "causal": "no", "dq": "ordered", "length": 100}, "h200", "estimated cycles")
+    assert told.startswith("attention_backward: an estimated ") and "attention_backward, block 0: " in picture.text, "not attention_backward_end, which is the last of three"
+
+
+TIMED = [panel for panel in panel_cells.cells() if "clock=" in panel.sources[panel.cell]]
+
+
+@pytest.mark.parametrize("panel", TIMED, ids=[panel.name for panel in TIMED])
+def test_each_panel_with_a_clock_has_an_estimate_and_its_words_fit(panel):
+    """At its first setting. A heading begins at the figure's edge and ends before the other one."""
+    launch, controls = panel_cells.load(panel)
+    starts = {name: control.start for name, control in controls.items()}
+    assert "estimated" not in launch(**starts).text
+    for axis in ("estimated cycles", "estimated microseconds"):
+        picture = launch(**{**starts, panels.CLOCK: axis})
+        assert "an estimated " in picture.text and "not measured" in picture.text and "bound by " in picture.text and picture.png()
+        box, whole = picture.figure._suptitle.get_window_extent(), picture.figure.bbox
+        assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and len(picture.figure.axes[0].get_yticklabels()) > 1
+
+
+def test_those_that_draw_an_order_of_events_have_one():
+    assert {panel.lesson.split("_")[0] for panel in TIMED} == {"03", "03x", "05x", "08", "09", "10", "12", "13", "16", "16b", "16x"}
 
 
 def test_a_panel_that_launches_nothing_says_so_where_time_is_asked_for(panel, monkeypatch):
