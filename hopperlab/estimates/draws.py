@@ -304,7 +304,7 @@ def by_chance(known: Lengths, ahead: float, apart: float) -> float:
             done = free[0][1]
             heapq.heapreplace(free, (done + (1 - ahead) * length, done + length))
         spans.append(max(done for _, done in free))
-    return sum(spans) / len(spans)
+    return float(np.mean(spans))
 
 
 def longest_of(lengths: NDArray[Any], least: float = 0.0) -> NDArray[Any]:
@@ -332,4 +332,6 @@ def line(lengths_seen: Sequence[float] | NDArray[Any], times: Sequence[float] | 
     x, y = np.asarray(lengths_seen, float), np.asarray(times, float)
     step = float(((x - x.mean()) * (y - y.mean())).sum() / max(1e-9, ((x - x.mean()) ** 2).sum()))
     first = float(y.mean() - step * x.mean())
-    return (first, step) if first >= 0 and step >= 0 else (0.0, float((x * y).sum() / (x * x).sum()))
+    if step < 0:                                             # longer ones are ends of sequences, of fewer warpgroups
+        return float(y.mean()), 0.0
+    return (first, step) if first >= 0 else (0.0, float((x * y).sum() / (x * x).sum()))

@@ -115,6 +115,13 @@ class Sample:
         """Whether tiles end at different times, each with bytes of its own: attention."""
         return self.wave is not None and self.wave.new
 
+    @property
+    def rounds(self) -> float:
+        """Tiles of an SM, on average, where CTAs draw them; else its CTAs."""
+        known = self.lengths
+        count = float((known.all > known.empty).sum()) if known is not None else self.total * max(1.0, self.tiles)
+        return count / min(self.total, limits.SMS)
+
 
 def planned(kernel: RawKernel, grid: Any, block: Any, args: Sequence[Any], shared_mem: int = 0, cluster: Any = None) -> tuple[Plan, Mirrors]:
     """The launch as the emulator plans it. Raises LaunchError as a launch would."""

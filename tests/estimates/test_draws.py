@@ -131,6 +131,7 @@ def test_ctas_that_follow_each_other_begin_later():
 def test_a_line_has_no_negative_part():
     assert draws.line([1, 2, 3], [5, 7, 9]) == pytest.approx((3, 2))
     assert draws.line([1, 2], [1, 4]) == pytest.approx((0, 9 / 5))
+    assert draws.line([1, 2], [4, 3]) == pytest.approx((3.5, 0)), "longer ones are of fewer warpgroups"
 
 
 def test_where_those_seen_are_alike_far_shorter_tiles_take_less():
