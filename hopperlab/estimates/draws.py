@@ -37,6 +37,7 @@ FIRST = 0.25                 # of first tiles by length: the one that is sampled
 LONG = 2.5                   # unless that is so many times as long as the middle one: then the one that nine of ten do not exceed
 SAME = 0.995                 # times as long as the longest, from which on a tile is one of the longest,
 LESS = 0.05                  # which take less than their length says, if by so great a part of it
+FIRST_EMPTY = 1000           # cycles more than another one that a CTA's first tile takes if it holds nothing (marks of the clock in two launches, H200: 1,650, then 1,400)
 CHANCES = 5                  # of who draws first
 GOLDEN = 0.6180339887               # its multiples, less their whole parts, are spread evenly whatever their number
 
@@ -62,12 +63,15 @@ class Lengths:
         return np.concatenate([self.first, self.drawn])
 
     @property
-    def begun(self) -> float:
-        """Share of CTAs whose first tile holds something. Before that tile a CTA runs blocks that count as its own, so that one that holds nothing may be longer than others."""
+    def nothing(self) -> float:
+        """As `empty`, of first tiles: before these a CTA runs blocks that count as theirs, so that one that holds nothing may be longer than some that are drawn."""
         longer = self.drawn[self.drawn > self.empty]
-        if not self.empty or not len(longer) or self.first.min() >= longer.min():
-            return 1.0
-        return float((self.first >= longer.min()).mean())
+        return float(np.nextafter(longer.min(), 0.0)) if self.empty and len(longer) else self.empty
+
+    @property
+    def begun(self) -> float:
+        """Share of CTAs whose first tile holds something."""
+        return float((self.first > self.nothing).mean())
 
     @property
     def differ(self) -> bool:
@@ -245,15 +249,16 @@ class Pace:
 def makespan(known: Lengths, places: int, at_once: int, pace: Pace, between: float) -> float:
     """Cycles until all tiles are done, where the next one goes to who draws first. places: SMs, of which each has `at_once` CTAs at a time; between: from the end of a
     CTA to the next one's first instruction."""
-    def takes(length: float, longest: bool) -> float:
-        return pace.empty if length <= known.empty else pace.first + pace.step * length - pace.less * longest
+    def takes(length: float, longest: bool, empty: float = known.empty) -> float:
+        return pace.empty if length <= empty else pace.first + pace.step * length - pace.less * longest
     free = [(0.0, 0.0)] * min(len(known.first), places * at_once)          # of each CTA: when it draws, and when it is done
     heapq.heapify(free)
     early = pace.early if len(known.drawn) else 0.0
     longest = longest_of(known.first, float(known.drawn.max(initial=0.0)))
     for number, (length, long) in enumerate(zip(np.minimum(known.first, known.most), longest, strict=True)):
-        took = takes(length, long)
-        took += pace.slower * -math.expm1(-took / pace.lost) + (between if number >= len(free) else 0.0)
+        took = takes(length, long, known.nothing)
+        more = pace.slower * -math.expm1(-took / pace.lost) if length > known.nothing else FIRST_EMPTY
+        took += more + (between if number >= len(free) else 0.0)
         done = free[0][1] + took
         heapq.heapreplace(free, (done - min(early, took), done))
     for length, long in zip(known.drawn, longest_of(known.drawn), strict=True):

@@ -270,7 +270,7 @@ def drawn(launch: Plan) -> Sample | None:
         return of_like(launch, known)
     if len(known.drawn):
         found = of_lengths(launch, known)
-        return found if written(found) >= len(found.seen) - 1 else of_lengths(launch, replace(known, empty=EMPTY * float(known.all.min())), EMPTY)
+        return found if written(found) >= len(found.seen) - 1 else of_held(launch, known)
     some = beside_each_other(launch.geometry.ctas, resident(*launch.geometry.per_cta))
     return replace(run(launch, some.tolist(), MOST_ENTRIES * FURTHEST), lengths=known, seen=tuple(known.first[some]))
 
@@ -320,16 +320,35 @@ def landed(sample: Sample) -> tuple[int, int]:
 
 
 def of_lengths(launch: Plan, known: Lengths, least: float = 0.0) -> Sample:
-    """A sample of a CTA that draws tiles of many lengths. least: times as long as the shortest, which hold nothing where a shorter sequence has fewer tiles. A longest
-    tile that stands for all is one of which all warpgroups have rows."""
+    """A sample of a CTA that draws tiles of many lengths. least: times as long as the shortest, which hold nothing where a shorter sequence has fewer tiles. A first
+    tile that stands for others is one of which all warpgroups have rows."""
     count = int(min(MOST_DRAWN, max(DRAWN, min(ENOUGH / np.median(known.drawn), len(known.drawn) / len(known.first)))))
     first, numbers = known.sample(count, least)
     found = run(launch, (first,), MOST_ENTRIES * FURTHEST, numbers)
-    shorter = known.below(first) if known.tell_little else None
-    if shorter is not None and writers(run(launch, (first,), draws=())) < writers(found):
-        return of_lengths(launch, shorter, least)
+    some = writers(run(launch, (first,), draws=()))
+    if not some and not known.empty:
+        return of_held(launch, known)
+    if some < writers(found):
+        shorter = known.below(first) if known.tell_little else None
+        if shorter is not None:
+            return of_lengths(launch, shorter, least)
+        first = other_first(launch, known, first)
+        found = run(launch, (first,), MOST_ENTRIES * FURTHEST, numbers)
     seen = known.first[first], *known.drawn[numbers]
     return replace(found, lengths=known, seen=seen[1:] if least and written(found) == count - 1 else seen)          # all first tiles may hold nothing
+
+
+def of_held(launch: Plan, known: Lengths) -> Sample:
+    """A sample of tiles that hold something, where the shortest ones are known to hold nothing."""
+    return of_lengths(launch, replace(known, empty=EMPTY * float(known.all.min())), EMPTY)
+
+
+def other_first(launch: Plan, known: Lengths, cta: int) -> int:
+    """A CTA whose first tile is about as long as that of this one, and of which more warpgroups have rows; this one, if there is none near by."""
+    nearest = np.argsort(np.abs(known.first - known.first[cta]), kind="stable")
+    same = nearest[known.first[nearest] == known.first[cta]]
+    some = [cta, int(same[-1]), int(same[len(same) // 2]), *nearest[len(same):len(same) + 2].tolist()]
+    return int(max(some, key=lambda one: writers(run(launch, (one,), draws=()))))
 
 
 def writers(sample: Sample) -> int:
