@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -328,9 +329,9 @@ def of_lengths(launch: Plan, known: Lengths, least: float = 0.0) -> Sample:
     some = writers(run(launch, (first,), draws=()))
     if not some and not known.empty:
         return of_held(launch, known)
-    if some < writers(found):
+    if 0 < some < writers(found):
         shorter = known.below(first) if known.tell_little else None
-        if shorter is not None:
+        if shorter is not None and shorter.most > max(known.nothing, least * float(known.first.min())):
             return of_lengths(launch, shorter, least)
         first = other_first(launch, known, first)
         found = run(launch, (first,), MOST_ENTRIES * FURTHEST, numbers)
@@ -340,7 +341,7 @@ def of_lengths(launch: Plan, known: Lengths, least: float = 0.0) -> Sample:
 
 def of_held(launch: Plan, known: Lengths) -> Sample:
     """A sample of tiles that hold something, where the shortest ones are known to hold nothing."""
-    return of_lengths(launch, replace(known, empty=EMPTY * float(known.all.min())), EMPTY)
+    return of_lengths(launch, replace(known, empty=EMPTY * float(known.all.min()), most=math.inf), EMPTY)
 
 
 def other_first(launch: Plan, known: Lengths, cta: int) -> int:

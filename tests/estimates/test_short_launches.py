@@ -184,3 +184,13 @@ def test_who_shares_an_sm_takes_longer_by_as_much_as_the_other_has():
     alone = 500 + 100 * lengths - 5 * beside                                   # nobody is faster for it
     found = cut.side_by_side(lengths, dict(zip(some.tolist(), alone[some])), 132)
     assert found == pytest.approx(500 + 100 * lengths.max(), rel=0.05)
+
+
+def test_a_first_tile_of_a_part_of_the_rows_stands_for_no_others():
+    """Sixteen tiles of 1930 rows, of whose last ten one warpgroup has all, and three of 373; longer launches take longer."""
+    found = sampled(bf16([1930, 373], 8, 128, False))
+    first = sample.run(found.plan, (found.ctas[0],), draws=())
+    assert found.lengths.empty and found.lengths.most == math.inf and sample.writers(first) == 2 and found.seen[0] == found.lengths.first.max()
+    assert found.lengths.begun == pytest.approx(128 / 132)
+    one, both = (chip.simulate(sampled(e4m3(lengths, 8, 128, True)), H200).cycles for lengths in ([1662], [815, 1662]))
+    assert both > 0.9 * one, "a short sequence beside it takes nothing away"
