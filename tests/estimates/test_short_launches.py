@@ -189,8 +189,8 @@ def test_who_shares_an_sm_takes_longer_by_as_much_as_the_other_has():
 def test_a_first_tile_of_a_part_of_the_rows_stands_for_no_others():
     """Sixteen tiles of 1930 rows, of whose last ten one warpgroup has all, and three of 373; longer launches take longer."""
     found = sampled(bf16([1930, 373], 8, 128, False))
-    first = sample.run(found.plan, (found.ctas[0],), draws=())
-    assert found.lengths.empty and found.lengths.most == math.inf and sample.writers(first) == 2 and found.seen[0] == found.lengths.first.max()
+    assert found.lengths.empty and found.lengths.most == math.inf and found.seen[0] == found.lengths.first.max()
+    assert found.ctas[0] >= 8 and len(set(found.trace.tiles.values())) == 1, "the first CTA of each head has the last tile"
     assert found.lengths.begun == pytest.approx(128 / 132)
     one, both = (chip.simulate(sampled(e4m3(lengths, 8, 128, True)), H200).cycles for lengths in ([1662], [815, 1662]))
     assert both > 0.9 * one, "a short sequence beside it takes nothing away"
