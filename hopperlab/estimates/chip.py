@@ -210,7 +210,8 @@ class Part:
         begun = self.sample.lengths.begun if self.sample.lengths is not None else 1.0
         burst = number("memory_burst") if self.sample.lengths is not None and self.sample.lengths.differ else 0.0
         steps = first_tiles(board, self.sample.lengths, self.sample.seen, moved.loaded / active, moved.missed, wave.first)
-        return replace(found, steps=steps, burst=burst, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first, begun=begun, crowd=number("memory_crowd"),
+        return replace(found, steps=steps, burst=burst, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first, begun=begun,
+                       crowd=number("memory_crowd"),
                        late=min(1.0, number("memory_late") + number("memory_follow") * moved.missed))
 
     def begun(self, wave: Together, steps: Sequence[float]) -> float:
@@ -259,7 +260,9 @@ class Part:
     def alone(self, memory: Memory) -> Simulation | None:
         """The sampled CTA without those that share its SM, where CTAs that do all begin at once and draw few tiles."""
         known = self.sample.lengths
-        if known is None or self.sample.resident < 2 or not 0 < len(known.drawn) <= cut.FEW_DRAWN * len(known.first) or len(known.first) > self.sample.resident * self.places:
+        if known is None or self.sample.resident < 2 or len(known.first) > self.sample.resident * self.places:
+            return None
+        if not 0 < len(known.drawn) <= cut.FEW_DRAWN * len(known.first):
             return None
         return _run(self.sample, self.actors, self.board, memory, 1, self.made)[0]
 

@@ -37,7 +37,7 @@ FIRST = 0.25                 # of first tiles by length: the one that is sampled
 LONG = 2.5                   # unless that is so many times as long as the middle one: then the one that nine of ten do not exceed
 SAME = 0.995                 # times as long as the longest, from which on a tile is one of the longest,
 LESS = 0.05                  # which take less than their length says, if by so great a part of it
-FIRST_EMPTY = 1000           # cycles more than another one that a CTA's first tile takes if it holds nothing (marks of the clock in two launches, H200: 1,650, then 1,400)
+FIRST_EMPTY = 1000           # cycles more than another one that a CTA's first tile takes if it holds nothing (marks of the clock, H200: 1,650, then 1,400)
 CHANCES = 5                  # of who draws first
 GOLDEN = 0.6180339887               # its multiples, less their whole parts, are spread evenly whatever their number
 
@@ -269,8 +269,8 @@ def makespan(known: Lengths, places: int, at_once: int, pace: Pace, between: flo
 
 
 def beside(known: Lengths, places: int, at_once: int, pace: Pace, alone: float) -> float:
-    """The same of CTAs that all begin at once, `at_once` on an SM: every `places`-th are those of one. A tile takes what `pace` says where all of them have one, and `alone`
-    times as long where the others have none left."""
+    """The same of CTAs that all begin at once, `at_once` on an SM: every `places`-th are those of one. A tile takes what `pace` says where all of them have one, and
+    `alone` times as long where the others have none left."""
     works = [pace.first + pace.step * length for length in known.first.tolist()]
     works = [work + pace.slower * -math.expm1(-work / pace.lost) for work in works]
     left = [{cta: works[cta] for cta in range(place, len(works), places)} for place in range(places)]
@@ -298,8 +298,8 @@ def beside(known: Lengths, places: int, at_once: int, pace: Pace, alone: float) 
 
 
 def by_chance(known: Lengths, ahead: float, apart: float) -> float:
-    """The same, of CTAs of their own SM each, in units of lengths: the next tile is drawn `ahead` of a tile's time before it is done, and when a CTA has its first tile is up
-    to chance (a normal distribution, `apart` its standard deviation); the mean of CHANCES drawings."""
+    """The same, of CTAs of their own SM each, in units of lengths: the next tile is drawn `ahead` of a tile's time before it is done, and when a CTA has its first tile
+    is up to chance (a normal distribution, `apart` its standard deviation); the mean of CHANCES drawings."""
     spans = []
     for seed in range(CHANCES):
         late = np.random.default_rng(seed).normal(0.0, apart, len(known.first))

@@ -23,8 +23,9 @@ class Memory:
     cycles away where SMs slow down; rows: as l2, where rows of boxes take longer than their bytes, whatever the L2 is asked for (0: as l2);
     steps: as missed, of STEP bytes after STEP bytes of an SM, where they differ;
     queued: cycles that a load waits in memory beside its latency there; first: as missed, of what an SM asks for before it waits for anything, where that comes at once
-    with what all others ask for (0: as the rest); begun: share of SMs that do; crowd: cycles that what is `cold` waits beside that, where all SMs ask for the same at once, and lines that it pushes
-    out are all dirty (0: they do not); late: of memory's latency beyond the L2's, what everything else waits; burst: bytes that an SM may ask memory for at once, which
+    with what all others ask for (0: as the rest); begun: share of SMs that do; crowd: cycles that what is `cold` waits beside that, where all SMs ask for the
+    same at once, and lines that it pushes out are all dirty (0: they do not); late: of memory's latency beyond the L2's, what everything else waits; burst: bytes
+    that an SM may ask memory for at once, which
     has served others before (0: all SMs ask for as much at the same time); stream: bytes a cycle of a warpgroup's tile that the engine reads, where the L2 takes
     tiles at once, since they end at different times (0: it does not)."""
 

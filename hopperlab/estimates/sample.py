@@ -44,7 +44,8 @@ MOST_DEALT = 20_000          # and blocks that warps run there, at least
 FEW_ROUNDS = 4               # of tiles, up to which it matters who has tiles with fewer rows,
 RAGGED = {3: 0.6}            # and what such a one takes of the time of another, about, by its warpgroups; the more the more of them have rows (marks: 0.6 to 0.8 with
 RAGGED_ELSE = 0.3            # one of three; times of four launches: 0.6 with one of two, which are bound by their products)
-APART = 0.5                  # of a landing's time, by which CTAs differ in when they have their first tile (marks: q comes after 3,200 to 4,400 cycles, blocks take 2,300)
+APART = 0.5                  # of a landing's time, by which CTAs differ in when they have their first tile (marks: q comes after 3,200 to 4,400 cycles,
+                             # blocks take 2,300)
 DRAWN, MOST_DRAWN = 5, 13    # tiles that a sampled CTA draws, where tiles differ in length: more, if CTAs draw as many, the shorter they are,
 ENOUGH = 400.0               # blocks that its drawing warp runs in all
 CANDIDATES = 10              # CTAs of a launch of attention that are looked at for the one that does most

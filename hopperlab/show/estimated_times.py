@@ -48,7 +48,8 @@ def estimated(times: LaunchTimes | str, heading: str = "", block: int | None = N
     short = f"{found.kernel}, block {block}: an estimated {found.cycles:,.0f} cycles, {found.us:.1f} us\nbound by {found.bound.split(' (')[0]}"
     above, below = f"{heading}\n{short}" if heading else short, "\n".join((ESTIMATED[unit], *times.source.split("; ")))
     picture = gantt(kept, "", below, COLOURS)
-    picture.figure.suptitle(above, x=0.01, ha="left", fontsize=11, color=style.INK, fontweight="bold")       # from the figure's edge: beside the rows' names it is too long
+    # From the figure's edge: beside the rows' names it is too long.
+    picture.figure.suptitle(above, x=0.01, ha="left", fontsize=11, color=style.INK, fontweight="bold")
     picture.figure.set_figheight(picture.figure.get_figheight() + LINE * (above + below).count("\n"))
     picture.text = above + picture.text
     picture.text += f"\n  {told(times)}\n  {times.source}"

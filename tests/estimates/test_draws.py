@@ -120,7 +120,7 @@ def test_first_tiles_load_what_nobody_has_brought():
 def test_tiles_that_hold_nothing_take_as_long_as_a_draw(monkeypatch):
     monkeypatch.setattr(draws, "FIRST_EMPTY", 10)
     known = draws.Lengths(np.array([30.0, 10.0]), np.array([6.0, 7.0, 20.0, 6.0]), empty=7.5)
-    assert draws.makespan(known, 2, 1, draws.Pace(100.0, 1.0, empty=5.0), 0.0) == 15 + 2 * 5 + 120, "a first one, two more, then the long one, under which the rest is done"
+    assert draws.makespan(known, 2, 1, draws.Pace(100.0, 1.0, empty=5.0), 0.0) == 15 + 2 * 5 + 120, "three, then the long one, under which the rest is done"
     assert draws.makespan(replace(known, empty=0.0), 2, 1, draws.Pace(100.0, 1.0, empty=5.0), 0.0) == 130 + 107 + 106
 
 

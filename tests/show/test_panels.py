@@ -66,7 +66,7 @@ def test_with_a_clock_the_kernel_is_drawn_over_estimated_time(monkeypatch):
 
 def test_of_several_kernels_the_longest_is_drawn():
     picture, told = panels.pictured(launch_backward, {"d": 64, "causal": "no", "dq": "ordered", "length": 100}, "h200", "estimated cycles")
-    assert told.startswith("attention_backward: an estimated ") and "attention_backward, block 0: " in picture.text, "not attention_backward_end, which is the last of three"
+    assert told.startswith("attention_backward: an estimated ") and "attention_backward, block 0: " in picture.text, "not the last of three"
 
 
 TIMED = [panel for panel in panel_cells.cells() if "clock=" in panel.sources[panel.cell]]
