@@ -246,24 +246,30 @@ class Pace:
     sooner: float = math.inf
 
 
+def durations(known: Lengths, pace: Pace) -> tuple[list[float], list[float]]:
+    """Cycles of each CTA's first tile, and of each that is drawn."""
+    def takes(length: float, longest: bool, empty: float) -> float:
+        return pace.empty if length <= empty else pace.first + pace.step * length - pace.less * longest
+    begins = [(length, takes(min(length, known.most), long, known.nothing))
+              for length, long in zip(known.first.tolist(), longest_of(known.first, float(known.drawn.max(initial=0.0))), strict=True)]
+    first = [took + (pace.slower * -math.expm1(-took / pace.lost) if length > known.nothing else FIRST_EMPTY) for length, took in begins]
+    return first, [takes(length, long, known.empty) for length, long in zip(known.drawn.tolist(), longest_of(known.drawn), strict=True)]
+
+
 def makespan(known: Lengths, places: int, at_once: int, pace: Pace, between: float) -> float:
     """Cycles until all tiles are done, where the next one goes to who draws first. places: SMs, of which each has `at_once` CTAs at a time; between: from the end of a
     CTA to the next one's first instruction."""
-    def takes(length: float, longest: bool, empty: float = known.empty) -> float:
-        return pace.empty if length <= empty else pace.first + pace.step * length - pace.less * longest
+    first, drawn = durations(known, pace)
     free = [(0.0, 0.0)] * min(len(known.first), places * at_once)          # of each CTA: when it draws, and when it is done
     heapq.heapify(free)
     early = pace.early if len(known.drawn) else 0.0
-    longest = longest_of(known.first, float(known.drawn.max(initial=0.0)))
-    for number, (length, long) in enumerate(zip(np.minimum(known.first, known.most), longest, strict=True)):
-        took = takes(length, long, known.nothing)
-        more = pace.slower * -math.expm1(-took / pace.lost) if length > known.nothing else FIRST_EMPTY
-        took += more + (between if number >= len(free) else 0.0)
+    for number, took in enumerate(first):
+        took += between if number >= len(free) else 0.0
         done = free[0][1] + took
         heapq.heapreplace(free, (done - min(early, took), done))
-    for length, long in zip(known.drawn, longest_of(known.drawn), strict=True):
+    for took in drawn:
         drew, begins = free[0]
-        done = begins + takes(length, long)
+        done = begins + took
         heapq.heapreplace(free, (max(drew, begins - pace.sooner, done - pace.later), done))
     return max(done for _, done in free)
 
@@ -271,10 +277,9 @@ def makespan(known: Lengths, places: int, at_once: int, pace: Pace, between: flo
 def beside(known: Lengths, places: int, at_once: int, pace: Pace, alone: float) -> float:
     """The same of CTAs that all begin at once, `at_once` on an SM: every `places`-th are those of one. A tile takes what `pace` says where all of them have one, and
     `alone` times as long where the others have none left."""
-    works = [pace.first + pace.step * length for length in known.first.tolist()]
-    works = [work + pace.slower * -math.expm1(-work / pace.lost) for work in works]
+    works, more = durations(known, pace)
     left = [{cta: works[cta] for cta in range(place, len(works), places)} for place in range(places)]
-    since, heap, drawn, end = [0.0] * places, list[tuple[float, int, int]](), iter(known.drawn.tolist()), 0.0
+    since, heap, drawn, end = [0.0] * places, list[tuple[float, int, int]](), iter(more), 0.0
 
     def slowed(busy: int) -> float:
         return alone + (1 - alone) * (busy - 1) / (at_once - 1)
@@ -288,11 +293,11 @@ def beside(known: Lengths, places: int, at_once: int, pace: Pace, alone: float) 
     while heap:
         end, place, cta = heapq.heappop(heap)
         done = (end - since[place]) / slowed(len(left[place]))
-        left[place] = {other: float(work - done) for other, work in left[place].items() if other != cta}
+        left[place] = {other: rest - done for other, rest in left[place].items() if other != cta}
         since[place] = end
-        length = next(drawn, None)
-        if length is not None:
-            left[place][cta] = pace.first + pace.step * length
+        work = next(drawn, None)
+        if work is not None:
+            left[place][cta] = work
         next_end(place)
     return end
 
