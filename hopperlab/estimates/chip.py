@@ -210,7 +210,7 @@ class Part:
         begun = self.sample.lengths.begun if self.sample.lengths is not None else 1.0
         burst = number("memory_burst") if self.sample.lengths is not None and self.sample.lengths.differ else 0.0
         steps = first_tiles(board, self.sample.lengths, self.sample.seen, moved.loaded / active, moved.missed, wave.first)
-        return replace(found, steps=steps, burst=burst, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first, begun=begun,
+        return replace(found, cold=min(found.cold, number("first_bytes")), steps=steps, burst=burst, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first, begun=begun,
                        crowd=number("memory_crowd"),
                        late=min(1.0, number("memory_late") + number("memory_follow") * moved.missed))
 
@@ -240,13 +240,17 @@ class Part:
         """The launch, and memory with the latency of an L2 as busy and at the clock as it was."""
         sample, board, active = self.sample, self.board, self.places * self.sample.cluster
         sim, sms, ends = _run(sample, self.actors, board, memory, self.each, self.made)
-        whole = _whole(sim, self.actors, sample, ends, self.each) if sample.lengths is None else cut.drawn(sim, sample, sample.lengths, self.alone(memory))
+        whole = _whole(sim, self.actors, sample, ends, self.each) if sample.lengths is None else cut.drawn(sim, sample, sample.lengths, self.alone(memory), self.begins(memory))
         whole += board.number("sums_wait") if sample.asked else 0.0
         if sample.outside is not None:
             mhz = memory.pace * board.number("clock_mhz")
             whole += sample.outside.later(whole, self.places, sample.trace.in_step, memory.l2, outside_share(board, active, mhz))
         cycles = max(whole, board.number("start_cycles") + moved.memory / (memory.dram * active))
-        seen = cycles * (len(ends) or 1) * self.places * sample.cluster / sample.total if sample.whole and sample.lengths is None else sim.latest
+        if sample.lengths is not None:                       # by the lengths of all tiles: SMs that have shorter ones end sooner
+            worked = len(sim.starts) / len(sample.ctas) * sum(sample.seen) / float(sample.lengths.all.sum())
+            seen = cycles * self.places * worked / len(sms)
+        else:
+            seen = cycles * (len(ends) or 1) * self.places * sample.cluster / sample.total if sample.whole else sim.latest
         busy = _busy(sms, seen, cycles, moved, active, active / board.number("sms"))
         mhz = megahertz(busy, board, cycles)
         waited = min(1.0, moved.loaded / active / whole / l2_share(board, int(board.number("sms")), moved.merged, mhz)) * board.number("l2_wait")
@@ -256,6 +260,14 @@ class Part:
         ahead = sum(sm.ahead for sm in sms) / len(sms) / sim.latest
         return Run(cycles, busy, moved, active, self.each / sample.resident, self.share, ahead, sim), memory
 
+
+    def begins(self, memory: Memory) -> Simulation | None:
+        """The CTAs that were sampled for their first tiles alone, each on an SM of its own, if there are such."""
+        first = self.sample.firsts
+        if first is None:
+            return None
+        first = replace(first, wave=self.sample.wave)
+        return _run(first, programs(first, self.board), self.board, memory, 1, self.made)[0]
 
     def alone(self, memory: Memory) -> Simulation | None:
         """The sampled CTA without those that share its SM, where CTAs that do all begin at once and draw few tiles."""

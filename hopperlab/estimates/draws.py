@@ -38,6 +38,9 @@ LONG = 2.5                   # unless that is so many times as long as the middl
 SAME = 0.995                 # times as long as the longest, from which on a tile is one of the longest,
 LESS = 0.05                  # which take less than their length says, if by so great a part of it
 FIRST_EMPTY = 1000           # cycles more than another one that a CTA's first tile takes if it holds nothing (marks of the clock, H200: 1,650, then 1,400)
+STEEPER = 1.25               # times as much that a block takes of first tiles as of those that are drawn, at most, where shorter ones are wanted than were sampled
+LATE = 500.0                 # cycles by which CTAs differ in when they have their first tile: the standard deviation (marks: q comes after 5,700 to 8,200, after 3,200 to 4,400)
+BEGUN = 2200                 # from a CTA's first instruction until it knows its first tile (the same marks)
 CHANCES = 5                  # of who draws first
 GOLDEN = 0.6180339887               # its multiples, less their whole parts, are spread evenly whatever their number
 
@@ -233,7 +236,8 @@ def _sorted(found: dict[int, int], ctas: int) -> Lengths | None:
 class Pace:
     """Cycles of tiles: first + step * length each. less: that the longest ones take less; empty: of one that holds nothing; slower: that long first ones take more, those
     of less than `lost` cycles the less, the shorter they are. Who draws the next tile does so before the last one is done: `early` before a CTA's first one is, then as
-    late as `later` before another one is, or `sooner` before that begins."""
+    late as `later` before another one is, or `sooner` before that begins. begins: (length, cycles since the CTA's begin) of first tiles, where these were sampled alone, by
+    length; before: blocks that count as a first tile's, and that one that is drawn has not."""
 
     first: float
     step: float
@@ -244,40 +248,50 @@ class Pace:
     early: float = 0.0
     later: float = 0.0
     sooner: float = math.inf
+    begins: tuple[tuple[float, float], ...] = ()
+    before: float = 0.0
 
 
-def durations(known: Lengths, pace: Pace) -> tuple[list[float], list[float]]:
-    """Cycles of each CTA's first tile, and of each that is drawn."""
+def durations(known: Lengths, pace: Pace) -> tuple[list[float], list[float], list[float]]:
+    """Cycles of each CTA's first tile, of each that is drawn, and of each as the first one of its CTA that holds something."""
     def takes(length: float, longest: bool, empty: float) -> float:
-        return pace.empty if length <= empty else pace.first + pace.step * length - pace.less * longest
+        return pace.empty if length <= empty else max(pace.empty, pace.first + pace.step * length - pace.less * longest)
+    later = [takes(length, long, known.empty) for length, long in zip(known.drawn.tolist(), longest_of(known.drawn), strict=True)]
+    if pace.begins:
+        seen, times = np.array(pace.begins).T
+        step = max(pace.step, min(STEEPER * pace.step, line(seen, times)[1]))
+        seen, times = np.append(0.0, seen), np.append(times[0] - step * seen[0], times)
+        first = np.where(known.first > known.nothing, np.interp(known.first, seen, times), pace.empty + FIRST_EMPTY + BEGUN)
+        cold = np.where(known.drawn > known.empty, np.maximum(later, np.interp(known.drawn + pace.before, seen, times) - BEGUN), pace.empty)
+        return first.tolist(), later, cold.tolist()
     begins = [(length, takes(min(length, known.most), long, known.nothing))
               for length, long in zip(known.first.tolist(), longest_of(known.first, float(known.drawn.max(initial=0.0))), strict=True)]
-    first = [took + (pace.slower * -math.expm1(-took / pace.lost) if length > known.nothing else FIRST_EMPTY) for length, took in begins]
-    return first, [takes(length, long, known.empty) for length, long in zip(known.drawn.tolist(), longest_of(known.drawn), strict=True)]
+    return [took + (pace.slower * -math.expm1(-took / pace.lost) if length > known.nothing else FIRST_EMPTY) for length, took in begins], later, later
 
 
-def makespan(known: Lengths, places: int, at_once: int, pace: Pace, between: float) -> float:
+def makespan(known: Lengths, places: int, at_once: int, pace: Pace, between: float, chance: int = 0) -> float:
     """Cycles until all tiles are done, where the next one goes to who draws first. places: SMs, of which each has `at_once` CTAs at a time; between: from the end of a
-    CTA to the next one's first instruction."""
-    first, drawn = durations(known, pace)
-    free = [(0.0, 0.0)] * min(len(known.first), places * at_once)          # of each CTA: when it draws, and when it is done
+    CTA to the next one's first instruction; chance: number of a drawing of when CTAs have their first tile, up to CHANCES."""
+    first, drawn, cold = durations(known, pace)
+    first = (np.array(first) + np.random.default_rng(chance).normal(0.0, LATE, len(first))).clip(0.0).tolist() if pace.begins else first
+    free = [(0.0, 0.0, True)] * min(len(known.first), places * at_once)    # of each CTA: when it draws, when it is done, and whether nothing that it had held anything
     heapq.heapify(free)
     early = pace.early if len(known.drawn) else 0.0
     for number, took in enumerate(first):
         took += between if number >= len(free) else 0.0
         done = free[0][1] + took
-        heapq.heapreplace(free, (done - min(early, took), done))
-    for took in drawn:
-        drew, begins = free[0]
-        done = begins + took
-        heapq.heapreplace(free, (max(drew, begins - pace.sooner, done - pace.later), done))
-    return max(done for _, done in free)
+        heapq.heapreplace(free, (done - min(early, took), done, bool(known.first[number] <= known.nothing)))
+    for number, length in enumerate(known.drawn.tolist()):
+        drew, begins, nothing = free[0]
+        done = begins + (cold if nothing else drawn)[number]
+        heapq.heapreplace(free, (max(drew, begins - pace.sooner, done - pace.later), done, nothing and length <= known.empty))
+    return max(done for _, done, _ in free)
 
 
 def beside(known: Lengths, places: int, at_once: int, pace: Pace, alone: float) -> float:
     """The same of CTAs that all begin at once, `at_once` on an SM: every `places`-th are those of one. A tile takes what `pace` says where all of them have one, and
     `alone` times as long where the others have none left."""
-    works, more = durations(known, pace)
+    works, more, _ = durations(known, pace)
     left = [{cta: works[cta] for cta in range(place, len(works), places)} for place in range(places)]
     since, heap, drawn, end = [0.0] * places, list[tuple[float, int, int]](), iter(more), 0.0
 
@@ -338,10 +352,10 @@ def fitted(seen: Sequence[float], times: Sequence[float], longest: float, shorte
 
 
 def line(lengths_seen: Sequence[float] | NDArray[Any], times: Sequence[float] | NDArray[Any]) -> tuple[float, float]:
-    """(first, step) of times = first + step * length, by least squares, neither negative."""
+    """(first, step) of times = first + step * length, by least squares; no step is negative, and no time of a length that was seen."""
     x, y = np.asarray(lengths_seen, float), np.asarray(times, float)
     step = float(((x - x.mean()) * (y - y.mean())).sum() / max(1e-9, ((x - x.mean()) ** 2).sum()))
     first = float(y.mean() - step * x.mean())
     if step < 0:                                             # longer ones are ends of sequences, of fewer warpgroups
         return float(y.mean()), 0.0
-    return (first, step) if first >= 0 else (0.0, float((x * y).sum() / (x * x).sum()))
+    return (first, step) if first + step * x.min() > 0 else (0.0, float((x * y).sum() / (x * x).sum()))

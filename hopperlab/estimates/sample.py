@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 ALIKE = 1.1                  # by which traces of CTAs that do the same may differ in length
 MIXED = 12                   # clusters of a sample of CTAs that differ
+LONGEST = 3                  # lengths, the longest, of which so many CTAs are sampled, where each has an SM of its own and one tile
+FIRSTS = 0.0, 0.5            # and others, of first tiles by length, where more are drawn
 DEALT = 4                    # tiles, or parts of them, that are seen where tiles are shared along k,
 MOST_DEALT = 20_000          # and blocks that warps run there, at least
 FEW_ROUNDS = 4               # of tiles, up to which it matters who has tiles with fewer rows,
@@ -111,6 +113,7 @@ class Sample:
     done: float = 1.0
     tiles: float = 0.0
     most: float = 0.0
+    firsts: Sample | None = None
 
     @property
     def apart(self) -> bool:
@@ -273,14 +276,18 @@ def drawn(launch: Plan) -> Sample | None:
     if len(known.drawn):
         found = of_lengths(launch, known)
         return found if written(found) >= len(found.seen) - 1 else of_held(launch, known)
-    some = beside_each_other(launch.geometry.ctas, resident(*launch.geometry.per_cta))
+    some = beside_each_other(known.first, resident(*launch.geometry.per_cta))
     return replace(run(launch, some.tolist(), MOST_ENTRIES * FURTHEST), lengths=known, seen=tuple(known.first[some]))
 
 
-def beside_each_other(ctas: int, at_once: int) -> NDArray[Any]:
-    """Numbers of some CTAs from all over; where an SM holds several at once, with those that share its SM: every 132nd, if all run at the same time."""
+def beside_each_other(first: NDArray[Any], at_once: int) -> NDArray[Any]:
+    """Numbers of some CTAs from all over, among them three of each of the longest three lengths, of which some may have rows for some warpgroups alone;
+    where an SM holds several at once, with those that share its SM: every 132nd, if all run at the same time."""
+    ctas = len(first)
     if at_once == 1 or not limits.SMS < ctas <= at_once * limits.SMS:
-        return np.random.default_rng(1).permutation(ctas)[:MIXED]
+        some = np.random.default_rng(1).permutation(ctas)
+        longest = [some[first[some] == length][:LONGEST] for length in np.unique(first)[:-LONGEST - 1:-1]]
+        return np.array(list(dict.fromkeys(np.concatenate([*longest, some]).tolist()))[:MIXED])
     first = np.random.default_rng(1).permutation(limits.SMS)[:MIXED // at_once]
     both = (first[:, None] + limits.SMS * np.arange(at_once)).ravel()
     return both[both < ctas]
@@ -337,7 +344,20 @@ def of_lengths(launch: Plan, known: Lengths, least: float = 0.0) -> Sample:
         first = other_first(launch, known, first)
         found = run(launch, (first,), MOST_ENTRIES * FURTHEST, numbers)
     seen = known.first[first], *known.drawn[numbers]
-    return replace(found, lengths=known, seen=seen[1:] if least and written(found) == count - 1 else seen)          # all first tiles may hold nothing
+    return replace(found, lengths=known, seen=seen[1:] if least and written(found) == count - 1 else seen,          # all first tiles may hold nothing
+                   firsts=of_first(launch, known))
+
+
+def of_first(launch: Plan, known: Lengths) -> Sample | None:
+    """A sample of first tiles alone, of several lengths, the longest among them: where few tiles follow, these decide. None where more do, or where CTAs share an SM."""
+    if resident(*launch.geometry.per_cta) > 1 or len(known.drawn) > FEW_ROUNDS * len(known.first):
+        return None
+    all_of_them = np.unique(known.first[known.first > known.nothing])
+    lengths = np.unique(np.concatenate([all_of_them[-LONGEST:], np.quantile(all_of_them, FIRSTS, method="nearest")]))
+    order = np.random.default_rng(1).permutation(len(known.first))
+    some = np.concatenate([order[known.first[order] == length][:2] for length in lengths])
+    found = run(launch, some.tolist(), MOST_ENTRIES * FURTHEST, draws=())
+    return replace(found, lengths=replace(known, drawn=known.drawn[:0]), seen=tuple(known.first[some])) if found.whole else None
 
 
 def of_held(launch: Plan, known: Lengths) -> Sample:
