@@ -88,6 +88,12 @@ class Lengths:
         """Whether tiles that are drawn are as long as each other, or far shorter than first ones: then what is sampled of them says nothing of longer first ones."""
         return bool(self.drawn.max() <= ALIKE * self.drawn.min() or self.first.max() > FAR * self.drawn.max())
 
+    @property
+    def apart(self) -> float:
+        """Standard deviation of the lengths of those tiles of each CTA that are the first ones to hold something."""
+        some = self.first[self.first > self.nothing]
+        return float(np.concatenate([some, self.drawn[self.drawn > self.empty][:len(self.first) - len(some)]]).std())
+
     def sample(self, count: int, least: float = 0.0) -> tuple[int, list[int]]:
         """(CTA, so many numbers that it is to draw): tiles whose lengths are spread over those that there are. least: times as long as the shortest first one, or drawn
         one, where there are such."""
@@ -343,7 +349,7 @@ def fitted(seen: Sequence[float], times: Sequence[float], longest: float, shorte
     if LONGER * shortest < lengths.min() and lengths.max() <= ALIKE * lengths.min():
         return 0.0, float(took.sum() / lengths.sum()), 0.0
     last = lengths >= SAME * longest
-    if not last.any() or len(np.unique(lengths[~last])) < 2:
+    if not last.any() or len(np.unique(lengths[~last])) < 2 or lengths[~last].max() < LONGER * lengths[~last].min():
         return *line(lengths, took), 0.0
     first, step = line(lengths[~last], took[~last])
     expected = first + step * float(lengths[last].mean())

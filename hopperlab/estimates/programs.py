@@ -30,7 +30,7 @@ PIECE = 256.0        # issue slots after which others get their turn,
 STORED = 1000.0      # and bytes of each warp's stores
 BETWEEN = 40.0       # issue slots between products that follow each other, at most
 SLIVER = 2.0         # issue slots of an arrival itself
-SCATTERED = 9.0              # landings by which first tiles differ, from which on few store at the same time (marks: 7,500 to 9,500 cycles for 64 KiB, as where few CTAs are)
+SCATTERED = 6.0              # landings by which first tiles differ, from which on few store at the same time (marks: 7,500 to 9,500 cycles for 64 KiB, as where few CTAs are)
 IN_STEP = 60, 90     # landings of keys and values on an SM, in all, up to which attention's tiles end at the same time, and from which on they do not
 ROWS = 2             # of a product that a thread has
 MANY, MANY_ALONE = 80, 90      # maxima of a block, of more than which more chains of them cost time beside others: where products of two groups are under way, and of one
@@ -223,9 +223,8 @@ def _scattered(sample: Sample) -> float:
     known = sample.lengths
     if known is None:
         return 0.0
-    begins = known.first[known.first > known.nothing]
     each = landed(sample)[0] / sum(sample.seen)
-    return min(1.0, float(begins.std()) * each / SCATTERED)
+    return min(1.0, known.apart * each / SCATTERED)
 
 
 class Pricer:

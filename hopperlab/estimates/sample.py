@@ -49,6 +49,7 @@ RAGGED_ELSE = 0.3            # one of three; times of four launches: 0.6 with on
 APART = 0.5                  # of a landing's time, by which CTAs differ in when they have their first tile (marks: q comes after 3,200 to 4,400 cycles,
                              # blocks take 2,300)
 DRAWN, MOST_DRAWN = 5, 13    # tiles that a sampled CTA draws, where tiles differ in length: more, if CTAs draw as many, the shorter they are,
+UNEQUAL = 8                  # or at least so many where sequences are not as long as each other: of those behind an end of a sequence a tile's time is not known
 ENOUGH = 400.0               # blocks that its drawing warp runs in all
 CANDIDATES = 10              # CTAs of a launch of attention that are looked at for the one that does most
 EMPTY = 1.25                 # times as long as the shortest tile, up to which tiles may hold nothing: there is less to do than for one block
@@ -332,6 +333,7 @@ def of_lengths(launch: Plan, known: Lengths, least: float = 0.0) -> Sample:
     """A sample of a CTA that draws tiles of many lengths. least: times as long as the shortest, which hold nothing where a shorter sequence has fewer tiles. A first
     tile that stands for others is one of which all warpgroups have rows."""
     count = int(min(MOST_DRAWN, max(DRAWN, min(ENOUGH / np.median(known.drawn), len(known.drawn) / len(known.first)))))
+    count = max(count, UNEQUAL) if known.empty else count
     first, numbers = known.sample(count, least)
     found = run(launch, (first,), MOST_ENTRIES * FURTHEST, numbers)
     some = writers(run(launch, (first,), draws=()))
