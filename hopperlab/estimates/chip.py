@@ -8,9 +8,9 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..measure.launches.gemm_configurations import clusters_at_once
-from . import cut
+from . import cut, tile_times
 from .boards import Board
-from .clock import Busy, megahertz
+from .clock import Busy, mean_busy, megahertz
 from .cut import extrapolated, progress
 from .programs import Actor, asked_at_once, programs
 from .l2_and_memory import Memory, dram_share, first_tiles, l2_share, outside_share, queued, serving
@@ -210,8 +210,8 @@ class Part:
         begun = self.sample.lengths.begun if self.sample.lengths is not None else 1.0
         burst = number("memory_burst") if self.sample.lengths is not None and self.sample.lengths.differ else 0.0
         steps = first_tiles(board, self.sample.lengths, self.sample.seen, moved.loaded / active, moved.missed, wave.first)
-        return replace(found, cold=min(found.cold, number("first_bytes")), steps=steps, burst=burst, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER, first=wave.first, begun=begun,
-                       crowd=number("memory_crowd"),
+        return replace(found, cold=min(found.cold, number("first_bytes")), steps=steps, burst=burst, share=moved.pushed / max(1.0, moved.unique), dirty=NEVER,
+                       first=wave.first, begun=begun, crowd=number("memory_crowd"),
                        late=min(1.0, number("memory_late") + number("memory_follow") * moved.missed))
 
     def begun(self, wave: Together, steps: Sequence[float]) -> float:
@@ -240,18 +240,21 @@ class Part:
         """The launch, and memory with the latency of an L2 as busy and at the clock as it was."""
         sample, board, active = self.sample, self.board, self.places * self.sample.cluster
         sim, sms, ends = _run(sample, self.actors, board, memory, self.each, self.made)
-        whole = _whole(sim, self.actors, sample, ends, self.each) if sample.lengths is None else cut.drawn(sim, sample, sample.lengths, self.alone(memory), self.begins(memory))
+        if sample.lengths is None:
+            whole = _whole(sim, self.actors, sample, ends, self.each)
+        else:
+            whole = tile_times.drawn(sim, sample, sample.lengths, self.alone(memory), self.begins(memory))
         whole += board.number("sums_wait") if sample.asked else 0.0
         if sample.outside is not None:
             mhz = memory.pace * board.number("clock_mhz")
             whole += sample.outside.later(whole, self.places, sample.trace.in_step, memory.l2, outside_share(board, active, mhz))
         cycles = max(whole, board.number("start_cycles") + moved.memory / (memory.dram * active))
+        seen = sim.latest
         if sample.lengths is not None:                       # by the lengths of all tiles: SMs that have shorter ones end sooner
-            worked = len(sim.starts) / len(sample.ctas) * sum(sample.seen) / float(sample.lengths.all.sum())
-            seen = cycles * self.places * worked / len(sms)
-        else:
-            seen = cycles * (len(ends) or 1) * self.places * sample.cluster / sample.total if sample.whole else sim.latest
-        busy = _busy(sms, seen, cycles, moved, active, active / board.number("sms"))
+            seen = cycles * self.places / len(sms) * len(sim.starts) / len(sample.ctas) * sum(sample.seen) / float(sample.lengths.all.sum())
+        elif sample.whole:
+            seen = cycles * (len(ends) or 1) * self.places * sample.cluster / sample.total
+        busy = mean_busy(sms, seen, cycles, moved, active, active / board.number("sms"))
         mhz = megahertz(busy, board, cycles)
         waited = min(1.0, moved.loaded / active / whole / l2_share(board, int(board.number("sms")), moved.merged, mhz)) * board.number("l2_wait")
         waits = queued(board, min(1.0, moved.memory / (memory.dram * active * whole)), memory.burst > 0) if sample.apart else 0.0
@@ -274,7 +277,7 @@ class Part:
         known = self.sample.lengths
         if known is None or self.sample.resident < 2 or len(known.first) > self.sample.resident * self.places:
             return None
-        if not 0 < len(known.drawn) <= cut.FEW_DRAWN * len(known.first):
+        if not 0 < len(known.drawn) <= tile_times.FEW_DRAWN * len(known.first):
             return None
         return _run(self.sample, self.actors, self.board, memory, 1, self.made)[0]
 
@@ -392,17 +395,3 @@ def _whole(sim: Simulation, actors: list[Actor], sample: Sample, ends: list[floa
         back = max(1, len(ends) // sample.resident // 2) * sample.resident
         last += more * (ends[-1] - ends[-1 - back]) / back
     return last
-
-
-def _busy(sms: list[Multiprocessor], seen: float, cycles: float, moved: Traffic, active: int, working: float) -> Busy:
-    """seen: cycles in which SMs do as much as these did, on average over the chip."""
-    per = seen * len(sms)
-
-    def mean(name: str) -> float:
-        return float(sum(getattr(sm, name).busy for sm in sms)) / per
-
-    def quarters(name: str) -> float:
-        return sum(sm.parts.busy(name) for sm in sms) / per
-    return Busy(mean("tensor"), quarters("mma"), quarters("scheduler"), mean("port"), moved.loaded / active / cycles, moved.memory / active / cycles,
-                moved.stored / active / cycles, quarters("special"), sum(sm.arrived for sm in sms) / per,
-                moved.loaded * (moved.merged or 1.0) / active / cycles, working)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .boards import Board
+    from .chip import Traffic
+    from .sm_units import Multiprocessor
 
 SETTLES = 0.5        # of the time until power is looked at, after which a launch's clock is on average what power allows
 LOWEST, RISEN = 150.0, 900.0      # us of launches in which the clock is lowest, and of those in which it has risen again
@@ -38,6 +40,20 @@ class Busy:
     arrived: float = 0.0
     read: float = 0.0
     working: float = 1.0
+
+
+def mean_busy(sms: list[Multiprocessor], seen: float, cycles: float, moved: Traffic, active: int, working: float) -> Busy:
+    """Of SMs that were simulated. seen: cycles in which SMs do as much as these did, on average over the chip."""
+    per = seen * len(sms)
+
+    def mean(name: str) -> float:
+        return float(sum(getattr(sm, name).busy for sm in sms)) / per
+
+    def quarters(name: str) -> float:
+        return sum(sm.parts.busy(name) for sm in sms) / per
+    return Busy(mean("tensor"), quarters("mma"), quarters("scheduler"), mean("port"), moved.loaded / active / cycles, moved.memory / active / cycles,
+                moved.stored / active / cycles, quarters("special"), sum(sm.arrived for sm in sms) / per,
+                moved.loaded * (moved.merged or 1.0) / active / cycles, working)
 
 
 def activity(busy: Busy, board: Board, cycles: float) -> float:

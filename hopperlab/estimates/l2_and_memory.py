@@ -6,12 +6,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .boards import Board
+from .sample import Sample, landed, written
 from .together import STEP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .draws import Lengths
+
+SCATTERED = 6.0              # landings by which first tiles differ, from which on few store at the same time (marks: 7,500 to 9,500 cycles for 64 KiB, as where there
+                             # are few CTAs)
+IN_STEP = 60, 90             # landings of keys and values on an SM, in all, up to which attention's tiles end at the same time, and from which on they do not
 
 
 @dataclass
@@ -90,3 +95,22 @@ def serving(memory: Memory, board: Board, active: int, merged: float, mixed: flo
     """The same of fewer SMs at work. merged, mixed: as in Traffic."""
     mhz = memory.pace * board.number("clock_mhz")
     return replace(memory, l2=l2_share(board, active, merged, mhz), rows=l2_share(board, active), dram=dram_share(board, active, mhz, mixed))
+
+
+def store_parts(sample: Sample, board: Board) -> float:
+    """Times as long that lanes' stores of parts of sectors take of attention: the less, the fewer SMs store at all. Tiles end at different times, but not yet where few
+    short ones follow each other; and where not all SMs have a second tile, fewer store it."""
+    few, apart, together = (board.number(name) for name in ("store_parts_few", "store_parts_apart", "store_parts"))
+    begun, lost = IN_STEP
+    in_step = min(1.0, max(0.0, (lost - landed(sample)[0] / len(sample.ctas) / (written(sample) + 1) * sample.rounds) / (lost - begun)), max(0.0, sample.rounds - 1))
+    all_of_them = apart + (together - apart) * in_step
+    return few + (all_of_them - few) * min(1.0, sample.total / board.number("sms")) * (1 - _scattered(sample))
+
+
+def _scattered(sample: Sample) -> float:
+    """How far tiles end at different times from the first ones on, since these are so different: the standard deviation of their landings, of SCATTERED."""
+    known = sample.lengths
+    if known is None:
+        return 0.0
+    each = landed(sample)[0] / sum(sample.seen)
+    return min(1.0, known.apart * each / SCATTERED)

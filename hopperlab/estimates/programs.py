@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ..emulator.ptx.instruction_operands import Reg, Vec
 from . import trace as T
 from .boards import Board
+from .l2_and_memory import store_parts
 from .costs import BACK, PRECISE, Cost, Priced, alone, precise, priced
-from .sample import landed, written
 from .trace import Step
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ PIECE = 256.0        # issue slots after which others get their turn,
 STORED = 1000.0      # and bytes of each warp's stores
 BETWEEN = 40.0       # issue slots between products that follow each other, at most
 SLIVER = 2.0         # issue slots of an arrival itself
-SCATTERED = 6.0              # landings by which first tiles differ, from which on few store at the same time (marks: 7,500 to 9,500 cycles for 64 KiB, as where few CTAs are)
-IN_STEP = 60, 90     # landings of keys and values on an SM, in all, up to which attention's tiles end at the same time, and from which on they do not
 ROWS = 2             # of a product that a thread has
 MANY, MANY_ALONE = 80, 90      # maxima of a block, of more than which more chains of them cost time beside others: where products of two groups are under way, and of one
 
@@ -208,31 +206,12 @@ def _holds(instr: Instr) -> bool:
     return instr.op == "bar" and "warp" in instr.mods and isinstance(instr.operands[0], Reg)
 
 
-def _store_parts(sample: Sample, board: Board) -> float:
-    """Times as long that lanes' stores of parts of sectors take of attention: the less, the fewer SMs store at all. Tiles end at different times, but not yet where few
-    short ones follow each other; and where not all SMs have a second tile, fewer store it."""
-    few, apart, together = (board.number(name) for name in ("store_parts_few", "store_parts_apart", "store_parts"))
-    begun, lost = IN_STEP
-    in_step = min(1.0, max(0.0, (lost - landed(sample)[0] / len(sample.ctas) / (written(sample) + 1) * sample.rounds) / (lost - begun)), max(0.0, sample.rounds - 1))
-    all_of_them = apart + (together - apart) * in_step
-    return few + (all_of_them - few) * min(1.0, sample.total / board.number("sms")) * (1 - _scattered(sample))
-
-
-def _scattered(sample: Sample) -> float:
-    """How far tiles end at different times from the first ones on, since these are so different: the standard deviation of their landings, of SCATTERED."""
-    known = sample.lengths
-    if known is None:
-        return 0.0
-    each = landed(sample)[0] / sum(sample.seen)
-    return min(1.0, known.apart * each / SCATTERED)
-
-
 class Pricer:
     """Costs of pieces of basic blocks, each worked out once."""
 
     def __init__(self, sample: Sample, board: Board):
         self.body, self.spans = sample.machine.body, sample.machine.translation.spans
-        self.counts, self.board = sample.counts, board.having(store_parts=_store_parts(sample, board)) if sample.apart else board
+        self.counts, self.board = sample.counts, board.having(store_parts=store_parts(sample, board)) if sample.apart else board
         blocks = Counter(entry[2] for warp in sample.trace.warps for entry in warp if entry[0] == T.BLOCK)
         self._runs = {at: often for block, often in blocks.items() for at in range(*self.spans[block])}
         self._known: dict[tuple[int, int], tuple[Cost, list[Priced]]] = {}

@@ -94,7 +94,7 @@ class Sample:
     asked: how many tensor and bulk loads the sampled CTAs have in all, where tiles are shared along k in even parts, else 0; loads: those of all CTAs, there.
     outside: what boxes of the launch's tensor loads have outside their arrays. done: of what a CTA does on average, what each did of a sample that was cut before it
     wrote anything, else 1. tiles: of a CTA on average, where they are drawn and as long as each other, else 0;
-    most: of the CTA that takes longest, where few follow each other and some have fewer rows, else 0."""
+    most: of the CTA that takes longest, where few follow each other and some have fewer rows, else 0; firsts: a sample of first tiles alone, of several lengths."""
 
     plan: Plan
     machine: Any
@@ -287,8 +287,8 @@ def beside_each_other(first: NDArray[Any], at_once: int) -> NDArray[Any]:
     ctas = len(first)
     if at_once == 1 or not limits.SMS < ctas <= at_once * limits.SMS:
         some = np.random.default_rng(1).permutation(ctas)
-        longest = [some[first[some] == length][:LONGEST] for length in np.unique(first)[:-LONGEST - 1:-1]]
-        return np.array(list(dict.fromkeys(np.concatenate([*longest, some]).tolist()))[:MIXED])
+        longest = np.concatenate([some[first[some] == length][:LONGEST] for length in np.unique(first)[:-LONGEST - 1:-1]])
+        return np.concatenate([longest, some[~np.isin(some, longest)]])[:MIXED]
     first = np.random.default_rng(1).permutation(limits.SMS)[:MIXED // at_once]
     both = (first[:, None] + limits.SMS * np.arange(at_once)).ravel()
     return both[both < ctas]
@@ -354,12 +354,12 @@ def of_first(launch: Plan, known: Lengths) -> Sample | None:
     """A sample of first tiles alone, of several lengths, the longest among them: where few tiles follow, these decide. None where more do, or where CTAs share an SM."""
     if resident(*launch.geometry.per_cta) > 1 or len(known.drawn) > FEW_ROUNDS * len(known.first):
         return None
-    all_of_them = np.unique(known.first[known.first > known.nothing])
-    lengths = np.unique(np.concatenate([all_of_them[-LONGEST:], np.quantile(all_of_them, FIRSTS, method="nearest")]))
+    held = np.unique(known.first[known.first > known.nothing])
+    lengths = np.unique(np.concatenate([held[-LONGEST:], np.quantile(held, FIRSTS, method="nearest")])) if len(held) else held
     order = np.random.default_rng(1).permutation(len(known.first))
-    some = np.concatenate([order[known.first[order] == length][:2] for length in lengths])
-    found = run(launch, some.tolist(), MOST_ENTRIES * FURTHEST, draws=())
-    return replace(found, lengths=replace(known, drawn=known.drawn[:0]), seen=tuple(known.first[some])) if found.whole else None
+    some = [int(cta) for length in lengths for cta in order[known.first[order] == length][:2]]
+    found = run(launch, some, MOST_ENTRIES * FURTHEST, draws=()) if some else None
+    return replace(found, lengths=replace(known, drawn=known.drawn[:0]), seen=tuple(known.first[some])) if found is not None and found.whole else None
 
 
 def of_held(launch: Plan, known: Lengths) -> Sample:

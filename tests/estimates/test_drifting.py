@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, chip, cut, draws, estimating, l2_and_memory, sample, sm, trace, sm_units, wave
+from hopperlab.estimates import boards, chip, draws, estimating, l2_and_memory, sample, sm, tile_times, trace, sm_units, wave
 from hopperlab.estimates.programs import Actor, asked_at_once
 from hopperlab.estimates.together import Together
 from hopperlab.measure.launches import attention, gemm
@@ -230,7 +230,7 @@ def test_tiles_that_are_drawn_add_up_by_what_those_sampled_say():
             starts = {copy: start + began for copy, began in enumerate(at)}
             run = SimpleNamespace(tile_marks=marks, starts=starts, cta_ends={}, draws={}, begins={(copy, 0, 4): first + 500 for copy, first in starts.items()},
                                   numbers={name: H100.number(name) for name in ("start_cycles", "sms", "next_cta", "empty_tile", "alike_lost")})
-            whole.append(cut.drawn(run, SimpleNamespace(seen=(4.0, 2.0, 3.0, 5.0, 4.0), resident=1), lengths))
+            whole.append(tile_times.drawn(run, SimpleNamespace(seen=(4.0, 2.0, 3.0, 5.0, 4.0), resident=1), lengths))
     begun = start + 4500 - 4000
     assert whole == pytest.approx([begun + 4000 + 5000] * 2 + [begun + 4000 + 4000] * 2), "the last ones to end: tiles of 4 and 5, or, where these take 3000, of 4 and 4"
 

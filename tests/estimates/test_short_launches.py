@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, chip, cut, draws, estimating, programs, sample, sm, trace
+from hopperlab.estimates import boards, chip, cut, draws, estimating, programs, sample, sm, tile_times, trace
 from hopperlab.estimates.runner import APART, Runner
 from hopperlab.estimates.sm_units import SEEN, Multiprocessor
 from hopperlab.measure.launches import attention, attention_fp8
@@ -88,11 +88,11 @@ def test_when_a_cta_draws_is_before_its_tile_is_done():
     found = sampled(e4m3([512] * 8, 8, 64, True))
     assert sum(entry[0] == trace.DRAW for warp in found.trace.warps for entry in warp) == len(found.seen)
     seen = []
-    def keep(sim, pace, ahead=cut.ahead):
+    def keep(sim, pace, ahead=tile_times.ahead):
         seen.append((sim, ahead(sim, pace)))
         return seen[-1][1]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cut, "ahead", keep)
+        patch.setattr(tile_times, "ahead", keep)
         chip.simulate(found, H200)
     sim, pace = seen[-1]
     (key, drew), marks = next(iter(sim.draws.items())), max(sim.tile_marks.values(), key=len)
@@ -165,12 +165,12 @@ def test_more_tiles_are_sampled_only_where_a_cta_draws_as_many(lengths, heads, t
 def test_ctas_that_share_an_sm_are_sampled_together():
     """Every 132nd is on the same SM, where an SM holds two and all run at once."""
     for ctas in (256, 137):
-        some = sample.beside_each_other(ctas, 2).tolist()
+        some = sample.beside_each_other(np.ones(ctas), 2).tolist()
         assert len(some) == len(set(some)) >= 6 and max(some) < ctas
         assert all(number + 132 in some for number in some if number + 132 < ctas)
-    assert (sample.beside_each_other(132, 2) == sample.beside_each_other(132, 1)).all() and len(sample.beside_each_other(300, 2)) == sample.MIXED
+    assert (sample.beside_each_other(np.ones(132), 2) == sample.beside_each_other(np.ones(132), 1)).all() and len(sample.beside_each_other(np.ones(300), 2)) == sample.MIXED
     found = sampled(bf16([2037], 8, 64, True))
-    assert found.resident == 2 and found.ctas == sample.beside_each_other(256, 2).tolist() and found.seen == tuple(found.lengths.first[found.ctas])
+    assert found.resident == 2 and found.ctas == sample.beside_each_other(np.ones(256), 2).tolist() and found.seen == tuple(found.lengths.first[found.ctas])
     _, sms, ends = chip._run(found, programs.programs(found, H200), H200, sm.Memory(60.0, 40.0, 40.0, 20.0), 2)
     assert len(sms) == len({number % 132 for number in found.ctas}) == 6 and len(ends) == len(found.ctas)
 
@@ -179,10 +179,10 @@ def test_who_shares_an_sm_takes_longer_by_as_much_as_the_other_has():
     lengths = np.random.default_rng(3).integers(20, 120, 250).astype(float)
     beside = np.array([min(length, lengths[(number + 132) % 264]) if (number + 132) % 264 < 250 else 0.0 for number, length in enumerate(lengths)])
     times = 500 + 100 * lengths + 40 * beside
-    some = sample.beside_each_other(250, 2)
-    assert cut.side_by_side(lengths, dict(zip(some.tolist(), times[some])), 132) == pytest.approx(times.max())
+    some = sample.beside_each_other(lengths, 2)
+    assert tile_times.side_by_side(lengths, dict(zip(some.tolist(), times[some])), 132) == pytest.approx(times.max())
     alone = 500 + 100 * lengths - 5 * beside                                   # nobody is faster for it
-    found = cut.side_by_side(lengths, dict(zip(some.tolist(), alone[some])), 132)
+    found = tile_times.side_by_side(lengths, dict(zip(some.tolist(), alone[some])), 132)
     assert found == pytest.approx(500 + 100 * lengths.max(), rel=0.05)
 
 
