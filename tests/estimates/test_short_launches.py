@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hopperlab.estimates import boards, chip, cut, draws, estimating, programs, sample, sm, tile_times, trace
+from hopperlab.estimates import boards, chip, draws, estimating, programs, sample, sm, tile_times, trace
 from hopperlab.estimates.runner import APART, Runner
 from hopperlab.estimates.sm_units import SEEN, Multiprocessor
 from hopperlab.measure.launches import attention, attention_fp8
