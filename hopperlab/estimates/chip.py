@@ -13,7 +13,7 @@ from .boards import Board
 from .clock import Busy, mean_busy, megahertz
 from .cut import extrapolated, progress
 from .programs import Actor, asked_at_once, programs
-from .l2_and_memory import Memory, dram_share, first_tiles, l2_share, outside_share, queued, serving
+from .l2_and_memory import Memory, Traffic, dram_share, first_tiles, l2_share, outside_share, queued, serving
 from .sm import Simulation
 from .together import STEP
 from .trace import LOAD
@@ -28,43 +28,6 @@ SCATTERED = 2                # tiles of a CTA until those that began at differen
 AGAIN = 2                    # runs in which what the L2 is asked for follows from how busy the tensor cores were,
 SETTLED = 0.002              # unless one takes as long as the one before it, but for this share
 MOST_SIMULATED = 6           # CTAs, of each place on an SM, that follow each other before the rest is added up
-
-
-@dataclass
-class Traffic:
-    """Bytes of a launch between SMs and the L2, and between it and memory, as far as it must be. dirty: that wait in the L2 to be written when it begins;
-    share: of the lines that are pushed out those that are dirty, as long as there are any; fresh: of what is loaded, what comes at memory's latency;
-    merged: of what SMs ask for, what the L2 is asked for (0: not known)."""
-
-    loaded: float
-    stored: float
-    unique: float
-    dirty: float = 0.0
-    share: float = 1.0
-    fresh: float = 1.0
-    merged: float = 0.0
-
-    @property
-    def missed(self) -> float:
-        """Share of loaded bytes that come from memory."""
-        return min(1.0, self.unique / self.loaded) if self.loaded else 0.0
-
-    @property
-    def pushed(self) -> float:
-        """Bytes that memory writes because of what is loaded: a full L2 takes a line in when it has given one up, and writes that if it is dirty.
-        What is stored pushes out lines as well, but stays for a later launch to write: each has its share of them."""
-        return self.unique * min(self.share, self.dirty / max(1.0, self.unique + self.stored))
-
-    @property
-    def memory(self) -> float:
-        """Bytes that memory reads and writes."""
-        return self.unique + self.stored + self.pushed
-
-    @property
-    def mixed(self) -> float:
-        """How mixed memory's reads and writes are: 0 where it only does one of them, 1 where it does as much of both."""
-        written = self.stored + self.pushed
-        return 2 * min(written, self.unique) / self.memory if self.memory else 0.0
 
 
 @dataclass

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .boards import Board
-    from .chip import Traffic
+    from .l2_and_memory import Traffic
     from .sm_units import Multiprocessor
 
 SETTLES = 0.5        # of the time until power is looked at, after which a launch's clock is on average what power allows

@@ -39,7 +39,7 @@ SAME = 0.995                 # times as long as the longest, from which on a til
 LESS = 0.05                  # which take less than their length says, if by so great a part of it
 FIRST_EMPTY = 1000           # cycles more than another one that a CTA's first tile takes if it holds nothing (marks of the clock, H200: 1,650, then 1,400)
 STEEPER = 1.25               # times as much that a block takes of first tiles as of those that are drawn, at most, where shorter ones are wanted than were sampled
-LATE = 500.0                 # cycles by which CTAs differ in when they have their first tile: the standard deviation (marks: q comes after 5,700 to 8,200, after 3,200 to 4,400)
+LATE = 500.0                 # cycles by which CTAs differ in when they have their first tile: the standard deviation (marks: q comes after 3,200 to 4,400 in a launch)
 BEGUN = 2200                 # from a CTA's first instruction until it knows its first tile (the same marks)
 CHANCES = 5                  # of who draws first
 GOLDEN = 0.6180339887               # its multiples, less their whole parts, are spread evenly whatever their number
@@ -242,7 +242,7 @@ def _sorted(found: dict[int, int], ctas: int) -> Lengths | None:
 class Pace:
     """Cycles of tiles: first + step * length each. less: that the longest ones take less; empty: of one that holds nothing; slower: that long first ones take more, those
     of less than `lost` cycles the less, the shorter they are. Who draws the next tile does so before the last one is done: `early` before a CTA's first one is, then as
-    late as `later` before another one is, or `sooner` before that begins. begins: (length, cycles since the CTA's begin) of first tiles, where these were sampled alone, by
+    late as `later` before another one is, or `sooner` before that begins. begins: (length, cycles since the CTA's begin) of first tiles that were sampled alone, by
     length; before: blocks that count as a first tile's, and that one that is drawn has not."""
 
     first: float

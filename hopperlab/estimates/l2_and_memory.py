@@ -55,6 +55,43 @@ class Memory:
     steps: Sequence[float] = ()
 
 
+@dataclass
+class Traffic:
+    """Bytes of a launch between SMs and the L2, and between it and memory, as far as it must be. dirty: that wait in the L2 to be written when it begins;
+    share: of the lines that are pushed out those that are dirty, as long as there are any; fresh: of what is loaded, what comes at memory's latency;
+    merged: of what SMs ask for, what the L2 is asked for (0: not known)."""
+
+    loaded: float
+    stored: float
+    unique: float
+    dirty: float = 0.0
+    share: float = 1.0
+    fresh: float = 1.0
+    merged: float = 0.0
+
+    @property
+    def missed(self) -> float:
+        """Share of loaded bytes that come from memory."""
+        return min(1.0, self.unique / self.loaded) if self.loaded else 0.0
+
+    @property
+    def pushed(self) -> float:
+        """Bytes that memory writes because of what is loaded: a full L2 takes a line in when it has given one up, and writes that if it is dirty.
+        What is stored pushes out lines as well, but stays for a later launch to write: each has its share of them."""
+        return self.unique * min(self.share, self.dirty / max(1.0, self.unique + self.stored))
+
+    @property
+    def memory(self) -> float:
+        """Bytes that memory reads and writes."""
+        return self.unique + self.stored + self.pushed
+
+    @property
+    def mixed(self) -> float:
+        """How mixed memory's reads and writes are: 0 where it only does one of them, 1 where it does as much of both."""
+        written = self.stored + self.pushed
+        return 2 * min(written, self.unique) / self.memory if self.memory else 0.0
+
+
 def l2_share(board: Board, active: int, asked: float = 0.0, mhz: float = 0.0) -> float:
     """Bytes a cycle that the L2 gives each of `active` SMs that all load. asked: of them, those that it is asked for (Traffic.merged); mhz: the SMs' clock (0: the
     L2's, which is its own)."""

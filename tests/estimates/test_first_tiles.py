@@ -97,7 +97,7 @@ def test_a_line_may_begin_below_zero():
 
 
 def test_sms_that_have_less_to_do_ask_for_less_power():
-    """92 tiles on 132 SMs, of ten to 35 blocks: tensor cores are used by a third, not by as much as in the longest one (timed: 64.7 and 65.0 us, by marks at 1,730 MHz)."""
+    """92 tiles on 132 SMs, of ten to 35 blocks: tensor cores are used by a third, not by as much as in the longest one (65.0 us, by marks at 1,730 MHz)."""
     found = estimated(bf16([2778, 74], 4, 256, True))
     assert 0.15 < found.tensor < 0.4 and 1720 < found.mhz < 1830
     assert found.us == pytest.approx(65, rel=0.09)

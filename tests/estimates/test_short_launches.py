@@ -168,7 +168,8 @@ def test_ctas_that_share_an_sm_are_sampled_together():
         some = sample.beside_each_other(np.ones(ctas), 2).tolist()
         assert len(some) == len(set(some)) >= 6 and max(some) < ctas
         assert all(number + 132 in some for number in some if number + 132 < ctas)
-    assert (sample.beside_each_other(np.ones(132), 2) == sample.beside_each_other(np.ones(132), 1)).all() and len(sample.beside_each_other(np.ones(300), 2)) == sample.MIXED
+    assert (sample.beside_each_other(np.ones(132), 2) == sample.beside_each_other(np.ones(132), 1)).all()
+    assert len(sample.beside_each_other(np.ones(300), 2)) == sample.MIXED
     found = sampled(bf16([2037], 8, 64, True))
     assert found.resident == 2 and found.ctas == sample.beside_each_other(np.ones(256), 2).tolist() and found.seen == tuple(found.lengths.first[found.ctas])
     _, sms, ends = chip._run(found, programs.programs(found, H200), H200, sm.Memory(60.0, 40.0, 40.0, 20.0), 2)
