@@ -132,8 +132,8 @@ def blocks_before(sample: Sample, first: Sample) -> float:
 
 
 def first_times(sim: Simulation, sample: Sample, last: float) -> dict[float, tuple[float, float]]:
-    """By length, cycles until the next tile's first product of first tiles that were sampled alone, from the CTA's begin and from its own first product: of those that most
-    warpgroups have rows of. last: as `turned`."""
+    """By length, cycles until the next tile's first product of first tiles that were sampled alone, from the CTA's begin and from the tile's own first product: of those
+    that most warpgroups have rows of. last: as `turned`."""
     warps, took = sample.machine.warps, dict[float, tuple[float, float]]()
     rows = [len({warp // 4 for warp in sample.trace.tiles if warp // warps == slot}) for slot in range(len(sample.ctas))]
     for (copy, _slot), end in sim.cta_ends.items():
