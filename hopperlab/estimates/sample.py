@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 ALIKE = 1.1                  # by which traces of CTAs that do the same may differ in length
 MIXED = 12                   # clusters of a sample of CTAs that differ
 LONGEST = 3                  # lengths, the longest, of which so many CTAs are sampled, where each has an SM of its own and one tile
-FIRSTS = 0.0, 0.5            # and others, of first tiles by length, where more are drawn
+FIRSTS = 0.0, 0.5            # and others, of first tiles by length, where more are drawn,
+MOST_FIRST = 700             # blocks that the drawing warp runs in one, at most: some hundred of keys
 DEALT = 4                    # tiles, or parts of them, that are seen where tiles are shared along k,
 MOST_DEALT = 20_000          # and blocks that warps run there, at least
 FEW_ROUNDS = 4               # of tiles, up to which it matters who has tiles with fewer rows,
@@ -351,15 +352,15 @@ def of_lengths(launch: Plan, known: Lengths, least: float = 0.0) -> Sample:
 
 
 def of_first(launch: Plan, known: Lengths) -> Sample | None:
-    """A sample of first tiles alone, of several lengths, the longest among them: where few tiles follow, these decide. None where more do, or where CTAs share an SM."""
-    if resident(*launch.geometry.per_cta) > 1 or len(known.drawn) > FEW_ROUNDS * len(known.first):
-        return None
+    """A sample of first tiles alone, of several lengths, the longest among them: where few tiles follow, these decide. None where more do, or CTAs share an SM."""
     held = np.unique(known.first[known.first > known.nothing])
-    lengths = np.unique(np.concatenate([held[-LONGEST:], np.quantile(held, FIRSTS, method="nearest")])) if len(held) else held
+    if not 0 < held.max(initial=0.0) <= MOST_FIRST or resident(*launch.geometry.per_cta) > 1 or len(known.drawn) > FEW_ROUNDS * len(known.first):
+        return None
+    lengths = np.unique(np.concatenate([held[-LONGEST:], np.quantile(held, FIRSTS, method="nearest")]))
     order = np.random.default_rng(1).permutation(len(known.first))
     some = [int(cta) for length in lengths for cta in order[known.first[order] == length][:2]]
-    found = run(launch, some, MOST_ENTRIES * FURTHEST, draws=()) if some else None
-    return replace(found, lengths=replace(known, drawn=known.drawn[:0]), seen=tuple(known.first[some])) if found is not None and found.whole else None
+    found = run(launch, some, MOST_ENTRIES * FURTHEST, draws=())
+    return replace(found, lengths=replace(known, drawn=known.drawn[:0]), seen=tuple(known.first[some])) if found.whole else None
 
 
 def of_held(launch: Plan, known: Lengths) -> Sample:

@@ -115,3 +115,9 @@ def test_only_the_first_blocks_wait_for_all_others():
     found = sampled(bf16([2778, 74], 4, 256, True))
     part = chip.Part(found, H200, [], 132, 1, cut.progress(found), 2.0)
     assert part.memory(chip.Traffic(4e8, 1e7, 2e7)).cold == H200.number("first_bytes")
+
+
+def test_very_long_first_tiles_are_not_sampled_alone():
+    """A hundred blocks of keys and more: what they wait for at first matters little, and emulating ten of them takes long."""
+    known = draws.Lengths(np.array([120.0, 800.0]), np.array([60.0, 66.0]))
+    assert sample.of_first(sampled(e4m3([568, 2083], 8, 256, True)).plan, known) is None
