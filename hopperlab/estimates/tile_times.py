@@ -68,7 +68,8 @@ def seen_of(sim: Simulation, sample: Sample, known: Lengths) -> Seen:
     for key, marks in sim.tile_marks.items():
         if len(marks) == len(sample.seen) - 1:
             whole = of_all(sim, key, marks, sample.seen)
-            found.mixed, whole = not whole, whole or list(range(1, len(marks)))
+            found.mixed |= not whole
+            whole = whole or list(range(1, len(marks)))
             found.lengths += [sample.seen[number] for number in whole]
             found.times += [marks[number] - marks[number - 1] for number in whole]
             found.own.append(marks[0] - sim.begins[key])
