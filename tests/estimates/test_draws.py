@@ -129,9 +129,10 @@ def test_ctas_that_follow_each_other_begin_later():
     assert draws.makespan(known, 1, 1, draws.Pace(0.0, 1.0), 10.0) == 3 + 2 * (3 + 10)
 
 
-def test_a_line_has_no_negative_part():
+def test_a_line_says_of_none_that_was_seen_that_it_takes_nothing():
     assert draws.line([1, 2, 3], [5, 7, 9]) == pytest.approx((3, 2))
-    assert draws.line([1, 2], [1, 4]) == pytest.approx((0, 9 / 5))
+    assert draws.line([1, 2], [1, 4]) == pytest.approx((-2, 3)), "it may begin below zero"
+    assert draws.line([1, 2, 6], [0.5, 0.6, 50]) == pytest.approx((0, (0.5 + 1.2 + 300) / 41)), "but not at what was seen"
     assert draws.line([1, 2], [4, 3]) == pytest.approx((3.5, 0)), "longer ones are of fewer warpgroups"
 
 
