@@ -228,7 +228,8 @@ def test_tiles_that_are_drawn_add_up_by_what_those_sampled_say():
                 ends = np.cumsum([start + began + 4500.0, 2000.0, 3000.0, longest])        # what comes before the second tile, and tiles of 2, 3 and 5
                 marks[copy, 0, 4] = ends.tolist()
             starts = {copy: start + began for copy, began in enumerate(at)}
-            run = SimpleNamespace(tile_marks=marks, starts=starts, cta_ends={}, draws={}, begins={(copy, 0, 4): first + 500 for copy, first in starts.items()},
+            ended = {(copy, 0): marks[copy, 0, 4][-1] + 4000 for copy in starts}                # as long a last tile as its length says
+            run = SimpleNamespace(tile_marks=marks, starts=starts, cta_ends=ended, draws={}, begins={(copy, 0, 4): first + 500 for copy, first in starts.items()},
                                   numbers={name: H100.number(name) for name in ("start_cycles", "sms", "next_cta", "empty_tile", "alike_lost")})
             whole.append(tile_times.drawn(run, SimpleNamespace(seen=(4.0, 2.0, 3.0, 5.0, 4.0), resident=1), lengths))
     begun = start + 4500 - 4000
