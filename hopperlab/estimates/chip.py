@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..measure.launches.gemm_configurations import clusters_at_once
@@ -227,13 +228,17 @@ class Part:
         return Run(cycles, busy, moved, active, self.each / sample.resident, self.share, ahead, sim), memory
 
 
-    def begins(self, memory: Memory) -> Simulation | None:
-        """The CTAs that were sampled for their first tiles alone, each on an SM of its own, if there are such."""
-        first = self.sample.firsts
-        if first is None:
+    @cached_property
+    def first(self) -> tuple[Sample, list[Actor]] | None:
+        """The CTAs that were sampled for their first tiles alone, with their programs, if there are such."""
+        if self.sample.firsts is None:
             return None
-        first = replace(first, wave=self.sample.wave)
-        return _run(first, programs(first, self.board), self.board, memory, 1, self.made)[0]
+        first = replace(self.sample.firsts, wave=self.sample.wave)
+        return first, programs(first, self.board)
+
+    def begins(self, memory: Memory) -> Simulation | None:
+        """These, each on an SM of its own."""
+        return None if self.first is None else _run(*self.first, self.board, memory, 1, self.made)[0]
 
     def alone(self, memory: Memory) -> Simulation | None:
         """The sampled CTA without those that share its SM, where CTAs that do all begin at once and draw few tiles."""
