@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -121,13 +121,18 @@ def timed(seed: int) -> list[dict[str, object]]:
             off = float((given["tensors"]["o"].float() - expected).abs().mean() / expected.abs().mean())
             if not off < OFF[cell.kind]:
                 raise RuntimeError(f"{cell} {' '.join(choice.named)}: {off:.1%} off")
-            runs[" ".join(choice.named)] = launch.bound()
+            runs[as_launched(choice, launch)] = launch.bound()
             if len(runs) == EACH:
                 break
         rows += [{"d": cell.d, "causal": cell.causal, "length": cell.length, "type": cell.kind, "named": name, "us": round(1e3 * one.ms, 3)}
                  for name, one in interleaved(runs, ROUNDS, warmups=2).items()]
         print(f"{cell}: {len(runs)} timed", end="\r" if len(order) == 1 else "\n", flush=True)
     return rows
+
+
+def as_launched(choice: Choice, launch: Launch) -> str:
+    """A configuration's name with the heads that a launch of it works on at once: how many are chosen for 0 may change."""
+    return " ".join(replace(choice, group=int(launch.args[-1])).named)
 
 
 def asked(row: dict[str, object]) -> tuple[Cell, Choice]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fit what picks fp8 products and short attention, to the H200's `search_fp8` and the H100's `search_attention`: `python -m benchmarks.drawn_models [FOLDER]`.
+"""Fit what picks fp8 products and short attention, to the H200's `search_fp8` and `search_attention`: `python -m benchmarks.drawn_models [FOLDER]`.
 
 Prints the constants for hopperlab/measure/launches/fp8_choice.py and attention.py, and what counts: what the picks lose, the time of the configuration that is
 estimated to be fastest over the fastest one measured at that shape; for constants fitted on all shapes, and on the other half of them.
@@ -90,12 +90,9 @@ def fp8_problem(recording: recordings.Recording) -> Problem:
 SHORT = {(d, name): short for d, choices in attention.SHORT.items() for name, short in choices.items()}
 
 
-GONE = ("RAGGED",)                      # choices of the kernel that a recording may name and that made no difference
-
-
 def place(record: Record) -> int | None:
     """Which of SHORT a record is of; None for others."""
-    options = [option for option in record.options[4:] if option.partition("=")[0] not in GONE]
+    options = record.options[4:]
     return next((i for i, ((d, _), short) in enumerate(SHORT.items()) if options and d == record.shape[3] and attention.parsed(options) == short.choice), None)
 
 
@@ -138,7 +135,7 @@ def main(arguments: list[str] | None = None) -> None:
     print("fp8")
     print(cost_model(told(fp8_problem(recordings.load("search_fp8", folder)))))
     print("attention")
-    constants = told(attention_problem(recordings.load("search_attention", folder, board="h100")))
+    constants = told(attention_problem(recordings.load("search_attention", folder)))
     print(attention.ShortModel(*map(float, constants[:len(SHARED)])))
     for (d, name), (tile, block) in zip(SHORT, constants[len(SHARED):].reshape(-1, 2), strict=True):
         print(f"  {d} {name}: {tile:.2f}, {block:.2f}")

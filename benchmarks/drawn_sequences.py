@@ -18,8 +18,11 @@ import numpy as np
 from hopperlab.estimates import accuracy, boards, estimating
 from hopperlab.measure.launches import attention, attention_fp8
 from hopperlab.measure.launches.launch import Launch
+from hopperlab.measure.launches.random_cells import Cell
+from hopperlab.measure.suites.race_attention import picked
 from hopperlab.runtime.errors import LaunchError
 
+from .drawn_attention import as_launched
 from .drawn_estimates import FOLDER as PRODUCTS
 from .drawn_estimates import ROUNDS, draw_or_judge, options
 
@@ -49,14 +52,22 @@ def alike(seed: int) -> Iterator[dict[str, Any]]:
             yield {"lengths": [length] * many, "d": d, "heads": heads, "causal": bool(rng.integers(2)), "type": ("bf16", "e4m3")[int(rng.integers(2))]}
 
 
+def choice_of(row: dict[str, Any]) -> attention.Forward | attention_fp8.ForwardFp8:
+    """The configuration that a row names, or the one that is chosen for it."""
+    lengths, bf16 = row["lengths"], row["type"] == "bf16"
+    if "named" in row:
+        return attention.parsed(row["named"].split(), attention.Forward) if bf16 else attention.parsed(row["named"].split(), attention_fp8.ForwardFp8)
+    return picked(Cell(row["d"], row["causal"], row["heads"], row["heads"], tuple(lengths))) if bf16 else attention_fp8.choose(row["d"], row["causal"], max(lengths))
+
+
 def launched(row: dict[str, Any]) -> Launch:
     """In the emulator, of zeros."""
     starts, heads = np.cumsum([0, *row["lengths"]]).astype(np.int32), row["heads"]
     q, k, v = (np.zeros((int(starts[-1]), heads, row["d"]), np.uint16 if row["type"] == "bf16" else np.uint8) for _ in range(3))
     o, lse, ones = np.zeros(q.shape, np.uint16), np.zeros((heads, int(starts[-1])), np.float32), np.ones(heads, np.float32)
     if row["type"] == "bf16":
-        return attention.forward(q, k, v, o, lse, starts, starts, row["causal"], backend="emulator")
-    return attention_fp8.forward_fp8(q, k, v, o, lse, ones, ones, ones, starts, starts, row["causal"], backend="emulator")
+        return attention.forward(q, k, v, o, lse, starts, starts, row["causal"], choice=choice_of(row), backend="emulator")
+    return attention_fp8.forward_fp8(q, k, v, o, lse, ones, ones, ones, starts, starts, row["causal"], choice=choice_of(row), backend="emulator")
 
 
 def on_gpu(row: dict[str, Any]) -> Launch:
@@ -66,8 +77,8 @@ def on_gpu(row: dict[str, Any]) -> Launch:
 
     given = (suite if row["type"] == "bf16" else suite_fp8).operands(row["lengths"], row["lengths"], row["heads"], row["heads"], row["d"])
     if row["type"] == "bf16":
-        return attention.forward(*(given[name] for name in ("q", "k", "v", "o", "lse", "q_starts", "k_starts")), row["causal"])
-    return attention_fp8.forward_fp8(*(given[name] for name in suite_fp8.ARRAYS), row["causal"])
+        return attention.forward(*(given[name] for name in ("q", "k", "v", "o", "lse", "q_starts", "k_starts")), row["causal"], choice=choice_of(row))
+    return attention_fp8.forward_fp8(*(given[name] for name in suite_fp8.ARRAYS), row["causal"], choice=choice_of(row))
 
 
 def timed(drawn_rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -76,7 +87,7 @@ def timed(drawn_rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
     def once(row: dict[str, Any]) -> float:
         return 1e3 * interleaved({"": on_gpu(row).bound()}, ROUNDS, warmups=2)[""].ms
-    rows = list(drawn_rows)
+    rows = [{**row, "named": as_launched(choice_of(row), launched(row))} for row in drawn_rows]
     passes = [[once(row) for row in rows] for _ in range(2)]
     found = []
     for row, first, second in zip(rows, *passes, strict=True):

@@ -103,6 +103,11 @@ def test_rows_are_taken_by_what_they_are():
 ATTENTION = sorted(attention.FOLDER.glob("*.json"))
 
 
+def without_group(named: str) -> str:
+    """A configuration's name but for the heads at once: a draw says how many there were, drawn is 0."""
+    return " ".join(part for part in named.split() if not part.startswith("GROUP="))
+
+
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("path", ATTENTION, ids=lambda path: path.stem)
 def test_a_stored_draw_of_attention_is_what_its_seed_gives(path):
@@ -116,8 +121,8 @@ def test_a_stored_draw_of_attention_is_what_its_seed_gives(path):
         if len(order) == 1:                                  # chosen by what the board's recordings say; one that spills is left out
             assert last - first < 2
         else:
-            names = [" ".join(choice.named) for choice in order]
-            places = [names.index(row["named"]) for row in rows[first:last]]
+            names = [without_group(" ".join(choice.named)) for choice in order]
+            places = [names.index(without_group(row["named"])) for row in rows[first:last]]
             assert len(places) == attention.EACH and places == sorted(places)
         first = last
     assert first == len(rows) and all(row["us"] > 10 for row in rows)
@@ -138,7 +143,7 @@ def test_estimates_of_a_draw_of_attention_are_near(path):
 def test_a_stored_draw_of_sequences_is_what_its_seed_gives(path):
     sequences = pytest.importorskip("benchmarks.drawn_sequences")
     rows, generate = json.loads(path.read_text())["rows"], sequences.alike if path.parent == sequences.ALIKE else sequences.drawn
-    assert [{name: what for name, what in row.items() if name != "us"} for row in rows] == list(generate(int(path.stem.partition("_")[2])))
+    assert [{name: what for name, what in row.items() if name not in ("us", "named")} for row in rows] == list(generate(int(path.stem.partition("_")[2])))
     row = min(rows, key=lambda row: abs(row["us"] - 100))
     error = sequences.estimated(row, boards.board(path.stem.partition("_")[0])).error
     assert abs(error) < 0.19, "of unequal lengths 18.3 per cent at most, of 50 us and more alike ones 13"
@@ -199,5 +204,20 @@ def test_a_draw_over_sequences_is_timed_twice_and_what_differs_once_more(monkeyp
     took = iter([0.100, 0.1505, 0.102, 0.1252, 0.1254])                 # both rows, both again, and the second once more
     monkeypatch.setattr(sequences, "on_gpu", lambda row: SimpleNamespace(bound=lambda: None))
     monkeypatch.setattr(timing, "interleaved", lambda *_given, **_named: {"": SimpleNamespace(ms=next(took))})
-    assert [row["us"] for row in sequences.timed([{"d": 64}, {"d": 128}])] == [pytest.approx(101.0), pytest.approx(125.4)]
-    assert next(took, None) is None
+    rows = sequences.timed({"lengths": [70], "d": d, "heads": 1, "causal": False, "type": "bf16"} for d in (64, 128))
+    assert [row["us"] for row in rows] == [pytest.approx(101.0), pytest.approx(125.4)] and next(took, None) is None
+
+
+@pytest.mark.parametrize("kind", ["bf16", "e4m3"])
+def test_a_draw_over_sequences_names_what_was_launched(monkeypatch, kind):
+    """The configuration and the heads at once, so that another choice since is not taken for it."""
+    sequences = pytest.importorskip("benchmarks.drawn_sequences")
+    from hopperlab.measure.machine import timing
+
+    monkeypatch.setattr(sequences, "on_gpu", lambda row: SimpleNamespace(bound=lambda: None))
+    monkeypatch.setattr(timing, "interleaved", lambda *_given, **_named: {"": SimpleNamespace(ms=0.1)})
+    (row,) = sequences.timed([{"lengths": [2500], "d": 256, "heads": 20, "causal": True, "type": kind}])
+    group = {"bf16": 10, "e4m3": 20}[kind]                               # ten heads of 5 MB each in 32 MiB are thirteen at most, and ten leave as many for the end
+    assert f"GROUP={group}" in row["named"].split() and sequences.launched(row).args[-1] == group
+    other = {**row, "named": row["named"].replace(f"GROUP={group}", "GROUP=3")}
+    assert sequences.launched(other).args[-1] == 3

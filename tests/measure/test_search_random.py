@@ -90,7 +90,6 @@ def test_picks_of_short_attention_lose_little_of_what_was_tried():
         sequences, length, heads, d = records[0].shape
         kv_heads = next(int(option.removeprefix("KV_HEADS=")) for option in records[0].options if option.startswith("KV_HEADS="))
         choice = attention.choose(d, "causal" in records[0].options, length, sequences * heads, sequences * kv_heads)
-        choice = replace(choice, stages=2) if choice.per_sm == 3 else choice            # as it was when this was recorded
-        losses.append(lost(records, lambda record, choice=choice: attention.parsed([o for o in record.options[4:] if not o.startswith("RAGGED")]) == choice))
+        losses.append(lost(records, lambda record, choice=choice: attention.parsed(record.options[4:]) == choice))
     known = [loss for loss in losses if loss is not None]
     assert len(known) > 0.9 * len(losses) and sum(known) / len(known) < 0.015 and max(known) < 0.1

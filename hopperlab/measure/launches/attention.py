@@ -17,6 +17,7 @@ import numpy as np
 from ...runtime.arrays import asnumpy, is_cuda_array
 from ...runtime.library import load_kernel
 from ...runtime.tensor_map import TensorMap
+from . import heads_at_once
 from . import operand_checks as checks
 from .. import recordings
 from .launch import SMS, Launch
@@ -62,11 +63,12 @@ class Configuration:
         """CTAs of a cluster, which take neighbouring tiles."""
         return 1
 
-    def work(self, heads: int, q_starts: Array, k_starts: Array, d: int) -> tuple[int, int, int]:
+    def work(self, heads: int, kv_heads: int, q_starts: Array, k_starts: Array, d: int, causal: bool) -> tuple[int, int, int]:
         """(tiles of the longest sequence, a cluster's counted as one; heads at work at once; CTAs)."""
         tiles = -(-int(np.diff(asnumpy(q_starts)).max()) // (self.bm * self.together))
-        keys, sequences = max(1, int(np.diff(asnumpy(k_starts)).max())), len(q_starts) - 1
-        group = self.group or max(1, min(heads * sequences, L2_BYTES // (2 * self.BYTES * keys * d)))
+        keys, sequences = np.diff(asnumpy(k_starts)), len(q_starts) - 1
+        room = L2_BYTES // (2 * self.BYTES * max(1, int(keys.max())) * d)
+        group = self.group or heads_at_once.forward(heads * sequences, room, heads // kv_heads, causal, keys)
         work = max(1, tiles * heads * sequences)
         return tiles, group, self.together * min(work, max(1, self.blocks // self.together) if self.blocks else work)
 
@@ -126,8 +128,8 @@ class ShortModel:
     again: float
 
 
-MODEL = ShortModel(9.1, 3.17e6, 0.55, 0.88, 0.62)
-"""Fitted at 220 drawn cells on an H100, as are the times of SHORT (recordings/README.md). `benchmarks.drawn_models` judges them at the cells of `search_attention`."""
+MODEL = ShortModel(8.4, 4.94e6, 0.56, 0.62, 0.44)
+"""Fitted at the cells of `search_attention` on an H200, as are the times of SHORT (`python -m benchmarks.drawn_models`)."""
 KEPT = 15e6                             # bytes of keys and values that the L2 still has when the next tiles of the same heads come
 SHARPNESS = 2.5                         # of what takes longer, tiles or memory: at 1 they would add up, at infinity the longer one alone would count
 
@@ -171,13 +173,16 @@ class Short:
 _ALONE = Forward(consumers=1, turns=0, q_slots=2, group=1)
 _TWO, _THREE = replace(_ALONE, per_sm=2, blocks=2 * SMS), replace(_ALONE, bn=64, stages=3, per_sm=3, blocks=3 * SMS)
 SHORT: Mapping[int, Mapping[str, Short]] = {
-    64: {"192 queries": Short(Forward(consumers=3, q_slots=2, group=1), 0.55, 1.48), "64 queries, two an SM": Short(_TWO, 0.73, 1.20),
-         "64 queries, three an SM": Short(_THREE, 0.71, 0.91)},
-    128: {"128 queries": Short(Forward(q_slots=2, group=1), 0.71, 1.58), "all heads": Short(Forward(q_slots=2), 0.52, 1.68),
-          "pairs": Short(Forward(q_slots=2, dealt=1, cluster=2, group=1), 0.57, 1.59), "64 queries, two an SM": Short(replace(_TWO, bn=64), 0.74, 0.99)},
-    256: {"128 queries": Short(Forward(bn=80, group=1), 2.18, 1.77), "all heads": Short(Forward(bn=80), 1.78, 1.92),
-          "128 queries, blocks of 64": Short(Forward(bn=64, group=1), 2.17, 1.55),
-          "64 queries, two an SM": Short(replace(_TWO, q_slots=1, bn=64, stages=1), 2.35, 2.08)}}
+    64: {"192 queries": Short(Forward(consumers=3, q_slots=2, group=1), 0.73, 1.49), "64 queries, two an SM": Short(_TWO, 0.95, 1.18),
+         "64 queries, three an SM": Short(_THREE, 0.93, 0.91),
+         "192 queries, all heads": Short(Forward(consumers=3, q_slots=2), 0.79, 1.48), "64 queries, three an SM, all heads": Short(replace(_THREE, group=0), 1.14, 0.92)},
+    128: {"128 queries": Short(Forward(q_slots=2, group=1), 0.97, 1.60), "all heads": Short(Forward(q_slots=2), 0.97, 1.63),
+          "pairs": Short(Forward(q_slots=2, dealt=1, cluster=2, group=1), 0.96, 1.59), "64 queries, two an SM": Short(replace(_TWO, bn=64), 1.06, 0.99)},
+    256: {"128 queries": Short(Forward(bn=80, group=1), 2.68, 1.76), "all heads": Short(Forward(bn=80), 2.66, 1.74),
+          "128 queries, blocks of 64": Short(Forward(bn=64, group=1), 2.46, 1.55),
+          "64 queries, two an SM": Short(replace(_TWO, q_slots=1, bn=64, stages=1, overlap=0), 2.78, 1.65),
+          "128 queries, blocks of 128": Short(Forward(stages=1, overlap=0, group=1), 2.89, 2.76),
+          "128 queries, blocks of 128, all heads": Short(Forward(stages=1, overlap=0), 2.89, 2.76)}}
 """What sequences shorter than LONG may get, by head size, with fitted times."""
 LONG = 2048                             # from here on what was measured at the nearest length
 
@@ -267,7 +272,7 @@ def forward(q: Array, k: Array, v: Array, o: Array, lse: Array, q_starts: Array,
     tokens, heads, kv_heads, d, sequences = sizes(q, k, v, o, lse, q_starts, k_starts)
     longest = int(np.diff(asnumpy(q_starts)).max())
     choice = choice or choose(d, causal, longest, *(units * tokens // max(1, longest) for units in (heads, kv_heads)))
-    tiles, group, blocks = choice.work(heads, q_starts, k_starts, d)
+    tiles, group, blocks = choice.work(heads, kv_heads, q_starts, k_starts, d, causal)
     kernel = load_kernel(choice.SOURCE, "attention", choice.options(d, causal), backend=backend)
     numbers = tuple(np.int32(x) for x in (tiles, heads, kv_heads, sequences, tokens, group))
     maps = (_map(q, choice.bm), _map(k, choice.bn // choice.cluster), _map(v, choice.bn // choice.cluster), _map(o, 64))

@@ -15,8 +15,9 @@ import numpy as np
 from ...runtime.arrays import is_cuda_array
 from ...runtime.library import load_kernel
 from ...runtime.tensor_map import TensorMap
+from . import heads_at_once
 from . import operand_checks as checks
-from .launch import SMS, Launch
+from .launch import Launch
 
 if TYPE_CHECKING:
     from ...runtime.arrays import Array
@@ -66,10 +67,9 @@ class Backward:
         bm, bn = self.bm(d), self.bn
         return 4 * bn * d + self.stages * (4 * bm * d + 8 * bm) + 4 * bm * bn + (0 if self.dq == "atomics" else 16384 * self.consumers) + 128
 
-    def heads_at_once(self, length: int, d: int, units: int) -> int:
-        """`group`, or as many heads as fit in the L2; at least so many that every SM has a block of keys."""
-        blocks = -(-length // self.bn)
-        return self.group or max(1, min(units, max(-(-SMS // blocks), L2_BYTES // (8 * length * d))))
+    def at_once(self, length: int, d: int, units: int, causal: bool) -> int:
+        """`group`, or as many heads as fit in the L2 (heads_at_once.backward)."""
+        return self.group or heads_at_once.backward(units, L2_BYTES // (8 * length * d), -(-length // self.bn), causal)
 
 
 def parsed(options: tuple[str, ...]) -> Backward:
@@ -160,7 +160,7 @@ def backward(q: Array, k: Array, v: Array, o: Array, d_o: Array, lse: Array, dq:
     bm, units = choice.bm(d), batch * heads
     tiles, blocks = -(-length // bm), -(-length // choice.bn)
     sums, lse2, delta, done = _between(q, units, tiles * bm, tiles, d)
-    size, group = np.float32(d ** -0.5 if scale is None else scale), np.int32(choice.heads_at_once(length, d, units))
+    size, group = np.float32(d ** -0.5 if scale is None else scale), np.int32(choice.at_once(length, d, units, causal))
     numbers = (np.int32(length), np.int32(heads), np.int32(units))
     begin = load_kernel("attention_backward/begin.cu", "attention_backward_begin", (f"-DD={d}", f"-DBM={bm}", f"-DZEROED={int(choice.dq != 'ordered')}"), backend=backend)
     middle = load_kernel(choice.SOURCE, "attention_backward", choice.options(d, causal), backend=backend)

@@ -82,7 +82,7 @@ def forward_fp8(q: Array, k: Array, v: Array, o: Array, lse: Array, q_scale: Arr
     for name, scales, count in (("q_scale", q_scale, heads), ("k_scale", k_scale, kv_heads), ("v_scale", v_scale, kv_heads)):
         _check_scales(name, scales, count)
     choice = choice or choose(d, causal, int(np.diff(asnumpy(q_starts)).max()))
-    tiles, group, blocks = choice.work(heads, q_starts, k_starts, d)
+    tiles, group, blocks = choice.work(heads, kv_heads, q_starts, k_starts, d, causal)
     kernel = load_kernel(choice.SOURCE, "attention", choice.options(d, causal), backend=backend)
     numbers = tuple(np.int32(x) for x in (tiles, heads, kv_heads, sequences, tokens, group))
     return Launch(kernel, (blocks,), (128 * (choice.consumers + 1),),
