@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fit what picks fp8 products and short attention, to the H200's `search_fp8` and `search_attention`: `python -m benchmarks.drawn_models [FOLDER]`.
+"""Fit what picks fp8 products and short attention, to the H200's `search_fp8` and both boards' `search_attention`: `python -m benchmarks.drawn_models [FOLDER]`.
 
 Prints the constants for hopperlab/measure/launches/fp8_choice.py and attention.py, and what counts: what the picks lose, the time of the configuration that is
 estimated to be fastest over the fastest one measured at that shape; for constants fitted on all shapes, and on the other half of them.
@@ -19,6 +19,13 @@ from hopperlab.measure.recordings import Record
 
 Estimate = Callable[[Record, np.ndarray], float]
 FIRST_STEP, LAST_STEP, PULL = 0.25, 0.005, 0.002            # factors of a constant that are tried, and what holds it near where it began
+NEAR = 0.012
+
+
+def lost(estimates: np.ndarray, times: np.ndarray) -> float:
+    """What a pick loses of the least time at a shape, on average, where estimates that differ by NEAR are as good as each other."""
+    shares = np.exp(-(estimates / estimates.min() - 1) / NEAR)
+    return float((shares * times).sum() / shares.sum() / times.min() - 1)
 
 
 @dataclass(frozen=True)
@@ -28,11 +35,14 @@ class Problem:
     races: Sequence[Sequence[Record]]
     begin: np.ndarray
     estimate: Estimate
+    picks: float = 0.0                                       # how much what picks lose counts beside how far estimates are off
 
     def error(self, constants: np.ndarray) -> float:
-        """Mean square of the logarithms of estimate over time, wild ones cut off; the constants that nothing depends on stay."""
-        off = [np.log(self.estimate(record, constants) / (1e3 * (record.ms or 0))) for race in self.races for record in race]
-        return float(np.minimum(np.square(off), 0.1).mean() + PULL * np.square(np.log(constants / self.begin)).mean())
+        """Mean square of the logarithms of estimate over time, wild ones cut off, and what picks lose; the constants that nothing depends on stay."""
+        found = [np.array([[self.estimate(record, constants), 1e3 * (record.ms or 0)] for record in race]).T for race in self.races]
+        off = np.concatenate([np.log(estimates / times) for estimates, times in found])
+        error = float(np.minimum(np.square(off), 0.1).mean() + PULL * np.square(np.log(constants / self.begin)).mean())
+        return error + (self.picks * float(np.mean([lost(*one) for one in found])) if self.picks else 0.0)
 
     def fitted(self) -> np.ndarray:
         """By trying a step up and down of one constant after the other, smaller when none helps."""
@@ -106,16 +116,17 @@ def work_of(record: Record) -> attention.Equal:
     return attention.Equal(d, "causal" in record.options, length, sequences * heads, sequences * kv_heads)
 
 
-def attention_problem(recording: recordings.Recording) -> Problem:
-    """Of the recording `search_attention`: what all share, then tile and block of each configuration in turn."""
+def attention_problem(*found_on: recordings.Recording) -> Problem:
+    """Of the recordings `search_attention` of some boards: what all share, then tile and block of each configuration in turn."""
     known = list(SHORT.values())
-    places = {record: found for record in recording if (found := place(record)) is not None and known[found].suits("causal" in record.options)}
+    places = {record: found for recording in found_on for record in recording if (found := place(record)) is not None and known[found].suits("causal" in record.options)}
 
     def estimate(record: Record, constants: np.ndarray) -> float:
         tile, block = constants[len(SHARED) + 2 * places[record]:][:2]
         return replace(known[places[record]], tile=tile, block=block).estimated(work_of(record), attention.ShortModel(*constants[:len(SHARED)]))
     begin = [*(getattr(attention.MODEL, name) for name in SHARED), *(us for short in known for us in (short.tile, short.block))]
-    return Problem(_races(list(places)), np.array(begin), estimate)
+    races = [race for recording in found_on for race in _races([record for record in recording if record in places])]
+    return Problem(races, np.array(begin), estimate, picks=1.0)
 
 
 def told(problem: Problem) -> np.ndarray:
@@ -135,7 +146,7 @@ def main(arguments: list[str] | None = None) -> None:
     print("fp8")
     print(cost_model(told(fp8_problem(recordings.load("search_fp8", folder)))))
     print("attention")
-    constants = told(attention_problem(recordings.load("search_attention", folder)))
+    constants = told(attention_problem(*(recordings.load("search_attention", folder, board=board) for board in ("h200", "h100"))))
     print(attention.ShortModel(*map(float, constants[:len(SHARED)])))
     for (d, name), (tile, block) in zip(SHORT, constants[len(SHARED):].reshape(-1, 2), strict=True):
         print(f"  {d} {name}: {tile:.2f}, {block:.2f}")

@@ -128,8 +128,8 @@ class ShortModel:
     again: float
 
 
-MODEL = ShortModel(8.4, 4.94e6, 0.56, 0.62, 0.44)
-"""Fitted at the cells of `search_attention` on an H200, as are the times of SHORT (`python -m benchmarks.drawn_models`)."""
+MODEL = ShortModel(8.9, 4.36e6, 0.52, 0.79, 0.16)
+"""Fitted at the cells of both boards' `search_attention`, as are the times of SHORT (`python -m benchmarks.drawn_models`)."""
 KEPT = 15e6                             # bytes of keys and values that the L2 still has when the next tiles of the same heads come
 SHARPNESS = 2.5                         # of what takes longer, tiles or memory: at 1 they would add up, at infinity the longer one alone would count
 
@@ -172,17 +172,18 @@ class Short:
 
 _ALONE = Forward(consumers=1, turns=0, q_slots=2, group=1)
 _TWO, _THREE = replace(_ALONE, per_sm=2, blocks=2 * SMS), replace(_ALONE, bn=64, stages=3, per_sm=3, blocks=3 * SMS)
+_THRICE, _WHOLE = Forward(consumers=3, q_slots=2), Forward(stages=1, overlap=0)
 SHORT: Mapping[int, Mapping[str, Short]] = {
-    64: {"192 queries": Short(Forward(consumers=3, q_slots=2, group=1), 0.73, 1.49), "64 queries, two an SM": Short(_TWO, 0.95, 1.18),
-         "64 queries, three an SM": Short(_THREE, 0.93, 0.91),
-         "192 queries, all heads": Short(Forward(consumers=3, q_slots=2), 0.79, 1.48), "64 queries, three an SM, all heads": Short(replace(_THREE, group=0), 1.14, 0.92)},
-    128: {"128 queries": Short(Forward(q_slots=2, group=1), 0.97, 1.60), "all heads": Short(Forward(q_slots=2), 0.97, 1.63),
-          "pairs": Short(Forward(q_slots=2, dealt=1, cluster=2, group=1), 0.96, 1.59), "64 queries, two an SM": Short(replace(_TWO, bn=64), 1.06, 0.99)},
-    256: {"128 queries": Short(Forward(bn=80, group=1), 2.68, 1.76), "all heads": Short(Forward(bn=80), 2.66, 1.74),
-          "128 queries, blocks of 64": Short(Forward(bn=64, group=1), 2.46, 1.55),
-          "64 queries, two an SM": Short(replace(_TWO, q_slots=1, bn=64, stages=1, overlap=0), 2.78, 1.65),
-          "128 queries, blocks of 128": Short(Forward(stages=1, overlap=0, group=1), 2.89, 2.76),
-          "128 queries, blocks of 128, all heads": Short(Forward(stages=1, overlap=0), 2.89, 2.76)}}
+    64: {"192 queries": Short(replace(_THRICE, group=1), 0.98, 1.41), "192 queries, all heads": Short(_THRICE, 1.15, 1.31),
+         "64 queries, three an SM": Short(_THREE, 0.60, 0.99), "64 queries, three an SM, all heads": Short(replace(_THREE, group=0), 1.10, 0.87)},
+    128: {"128 queries": Short(Forward(q_slots=2, group=1), 1.00, 1.61), "all heads": Short(Forward(q_slots=2), 1.51, 1.45),
+          "pairs": Short(Forward(q_slots=2, dealt=1, cluster=2, group=1), 1.21, 1.55), "64 queries, two an SM": Short(replace(_TWO, bn=64), 1.05, 1.00),
+          "192 queries, all heads": Short(replace(_THRICE, bn=64, stages=3, turns=0), 0.38, 1.19)},
+    256: {"128 queries": Short(Forward(bn=80, group=1), 3.17, 1.65), "all heads": Short(Forward(bn=80), 3.52, 1.78),
+          "128 queries, blocks of 64": Short(Forward(bn=64, group=1), 2.93, 1.50),
+          "64 queries, two an SM": Short(replace(_TWO, q_slots=1, bn=64, stages=1, overlap=0), 2.74, 1.64),
+          "128 queries, a second slot": Short(replace(_WHOLE, bn=64, q_slots=2, group=1), 1.13, 1.76),
+          "128 queries, blocks of 128": Short(replace(_WHOLE, group=1), 2.64, 2.74), "128 queries, blocks of 128, all heads": Short(_WHOLE, 3.06, 2.53)}}
 """What sequences shorter than LONG may get, by head size, with fitted times."""
 LONG = 2048                             # from here on what was measured at the nearest length
 
