@@ -160,14 +160,19 @@ def test_tiles_that_hold_nothing_are_not_sampled_where_they_are_too_many():
     assert draws.Lengths(np.full(3, 12.0), known.drawn).sample(5, 1.25) == (0, numbers), "all first ones may be such"
 
 
-@pytest.mark.parametrize("lengths, heads, d, measured", [
-    ([1460, 1731, 1628, 853, 2228, 966, 846, 821, 3331], 4, 128, 74.7), ([2645, 2671, 1080, 3445, 2451, 1734], 4, 128, 92.6), ([1707, 974], 8, 64, 24.0),
-    ([369, 1984, 450, 1475, 1427, 3296, 1451], 16, 128, 187.5)])
-def test_sequences_of_any_lengths_have_an_estimate(lengths, heads, d, measured):
+AT_ONCE = attention.Forward(q_slots=2, group=19)
+TWO_AN_SM = attention.Forward(consumers=1, turns=0, q_slots=2, group=1, per_sm=2, blocks=264)
+
+
+@pytest.mark.parametrize("lengths, heads, d, choice, measured", [
+    ([1460, 1731, 1628, 853, 2228, 966, 846, 821, 3331], 4, 128, AT_ONCE, 74.7),
+    ([2645, 2671, 1080, 3445, 2451, 1734], 4, 128, AT_ONCE, 92.6), ([1707, 974], 8, 64, TWO_AN_SM, 24.0),
+    ([369, 1984, 450, 1475, 1427, 3296, 1451], 16, 128, AT_ONCE, 187.5)])
+def test_sequences_of_any_lengths_have_an_estimate(lengths, heads, d, choice, measured):
     """Shorter sequences have tiles that hold nothing. Measured on an H200 (benchmarks/drawn/sequences/h200_2026112971.json, the last one 2026113006)."""
     starts = np.cumsum([0, *lengths]).astype(np.int32)
     arrays = [np.zeros((int(starts[-1]), heads, d), np.uint16) for _ in range(4)]
-    launch = attention.forward(*arrays, np.zeros((heads, int(starts[-1])), np.float32), starts, starts, True, backend="emulator")
+    launch = attention.forward(*arrays, np.zeros((heads, int(starts[-1])), np.float32), starts, starts, True, choice=choice, backend="emulator")
     assert estimate_launch(launch, board="h200").us == pytest.approx(measured, rel=0.13)
 
 

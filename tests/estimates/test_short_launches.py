@@ -14,11 +14,11 @@ from hopperlab.measure.launches import attention, attention_fp8
 H200 = boards.board("h200")
 
 
-def bf16(lengths, heads, d, causal=False):
-    """Over sequences of these lengths, in the configuration that is chosen."""
+def bf16(lengths, heads, d, causal=False, choice=None):
+    """Over sequences of these lengths, in the configuration that is chosen unless one is given."""
     starts = np.cumsum([0, *lengths]).astype(np.int32)
     q, k, v, o = (np.zeros((int(starts[-1]), heads, d), np.uint16) for _ in range(4))
-    return attention.forward(q, k, v, o, np.zeros((heads, int(starts[-1])), np.float32), starts, starts, causal, backend="emulator")
+    return attention.forward(q, k, v, o, np.zeros((heads, int(starts[-1])), np.float32), starts, starts, causal, choice=choice, backend="emulator")
 
 
 def e4m3(lengths, heads, d, causal=False):
@@ -157,7 +157,7 @@ def test_lanes_of_few_sms_store_no_faster_than_those_of_all():
 @pytest.mark.parametrize("lengths, heads, tiles", [([512] * 8, 8, 6), ([512] * 32, 32, 11), ([2048] * 8, 32, 7)])
 def test_more_tiles_are_sampled_only_where_a_cta_draws_as_many(lengths, heads, tiles):
     """A first one and five, or up to thirteen where they are short: causal attention, two tiles a CTA and some twenty."""
-    launch = bf16(lengths, heads, 64, True)
+    launch = bf16(lengths, heads, 64, True, attention.SHORT[64]["64 queries, three an SM"].choice if lengths[0] < 2048 else None)
     found = sampled(launch)
     assert found.lengths.differ and len(found.seen) == tiles == max(found.trace.tiles.values()) + 1
 
@@ -189,7 +189,7 @@ def test_who_shares_an_sm_takes_longer_by_as_much_as_the_other_has():
 
 def test_a_first_tile_of_a_part_of_the_rows_stands_for_no_others():
     """Sixteen tiles of 1930 rows, of whose last ten one warpgroup has all, and three of 373; longer launches take longer."""
-    found = sampled(bf16([1930, 373], 8, 128, False))
+    found = sampled(bf16([1930, 373], 8, 128, False, attention.SHORT[128]["128 queries"].choice))
     assert found.lengths.empty and found.lengths.most == math.inf and found.seen[0] == found.lengths.first.max()
     assert found.ctas[0] >= 8 and len(set(found.trace.tiles.values())) == 1, "the first CTA of each head has the last tile"
     assert found.lengths.begun == pytest.approx(128 / 132)

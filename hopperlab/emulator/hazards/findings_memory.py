@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .clocks import X
 from .findings import in_array, places, shared
+from .global_words import COLUMN, LANE
 
 if TYPE_CHECKING:
     from ..machine.memory import Allocation
@@ -104,6 +107,17 @@ def global_race(M: Watched, verb: str, site: int, other_verb: str, other: int, c
     else:
         M.findings.add("global-race", site, other, gid, **known, verb=READS[verb], other_verb=DID[other_verb], spoke=_spoke(M, gid, column, epoch) if near else "",
                        reduction=_reduces(then), narrow=_narrow(M))
+
+
+def global_races(M: Watched, verb: str, site: int, other_verb: str, gids: np.ndarray, allocation: Allocation, who: np.ndarray, when: np.ndarray, at: np.ndarray,
+                 near: np.ndarray) -> None:
+    """`global_race` once for each instruction of the others: stamps `who`, `when` (global_words.py) of words `at`; near: in the same cluster. Told of another warp,
+    if there is one."""
+    sites, columns, warps = when & 0xFFFFF, who >> COLUMN & 0xFFFF, M.findings.clocks.warps
+    for other in np.unique(sites).tolist():
+        here = np.flatnonzero(sites == other)
+        k = int(here[np.argmax(~near[here] | (columns[here] != (gids[here] >> 5) % warps))])
+        global_race(M, verb, site, other_verb, other, int(columns[k]), int(gids[k]), allocation, int(at[k]) * 4, int(who[k] >> LANE & 31), int(when[k] >> 20), bool(near[k]))
 
 
 def narrow_atomics(M: Watched, site: int, other: int, gid: int, allocation: Allocation, offset: int) -> None:

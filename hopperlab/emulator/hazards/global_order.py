@@ -23,6 +23,7 @@ from .lane_order import collided
 from .parts import parts
 from .map_fences import MapFences
 from .memory_fences import MemoryFences
+from .observed_flags import Observed
 from .global_words import COLUMN, LANE, SERIAL, SYNC, Words, same_bytes, words_at
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class GlobalOrder:
         self.clocks.lanes.holders.append(lambda: codes_of(self.clocks, self.published.values()))
         self._last: tuple[Any, ...] = (None,)              # of the latest access: its threads, their part of `who`, their warps, and how many stand together
         self.maps = MapFences(self)
+        self.observed = Observed(self)
         self.written = False                               # has anybody written global memory?
         self.loads = AsyncReads(self, machine.memory)
         self.near = any(i.op in ("ld", "atom") and "cta" in i.mods for i in machine.body)       # does anybody look at flags with CTA scope?
@@ -201,6 +203,8 @@ class GlobalOrder:
         overlap = (who & mine & 15) != 0
         both_sync = ((who >> SYNC) & (mine >> SYNC) & 1) == 1
         ok = ~overlap | both_sync | self._ordered(gids, who, when, P_needed=False)
+        if other_verb == "write" and self.observed.seen and not ok.all():
+            ok |= self.observed.before(np.broadcast_to(gids, ok.shape), allocation, at, who, ~ok)
         if same is not None and not ok.all():       # one instruction that stores equal values again and again is no matter
             again = np.nonzero(~ok & (when & 0xFFFFF == site) & ~self.foreign(who))
             if len(again[0]):
@@ -249,15 +253,8 @@ class GlobalOrder:
 
     def _report(self, gids: np.ndarray, allocation: Stamped, who: np.ndarray, when: np.ndarray, at: np.ndarray, bad: np.ndarray, site: int, verb: str,
                 other_verb: str) -> None:
-        sites = when[bad] & 0xFFFFF
-        for other in np.unique(sites).tolist():
-            here = np.flatnonzero(sites == other)
-            column, warp = who[bad][here] >> COLUMN & 0xFFFF, gids[bad][here] >> 5
-            near = who[bad][here] >> SERIAL == self.serial[warp // self.clocks.warps]
-            pick = int(np.argmax(~near | (column != warp % self.clocks.warps)))         # of another warp, if there is one
-            k = int(here[pick])
-            findings_memory.global_race(self.M, verb, site, other_verb, other, int(column[pick]), int(gids[bad][k]), allocation, int(at[bad][k]) * 4,
-                                        int(who[bad][k] >> LANE & 31), int(when[bad][k] >> 20), bool(near[pick]))
+        findings_memory.global_races(self.M, verb, site, other_verb, gids[bad], allocation, who[bad], when[bad], at[bad],
+                                     who[bad] >> SERIAL == self.serial[(gids[bad] >> 5) // self.clocks.warps])
 
     # --- the async proxy --------------------------------------------------------------------------------------------
     def async_read(self, gid: int, allocation: Stamped, box: Box, site: int, ends: Ends) -> None:
@@ -344,6 +341,7 @@ class GlobalOrder:
         masks = lane_masks(C, units)
         for k, (gw, word) in enumerate(zip(units.gw.tolist(), words.tolist())):
             cta = gw // M.warps
+            self.observed.wrote(allocation, word)
             if now:
                 known = self._snapshot(gw, vec[k])
                 told = {cta: known} if narrow else {-1: known, cta: known} if self.near else {-1: known}
@@ -356,6 +354,8 @@ class GlobalOrder:
 
     def acquire(self, C: Cohort, allocation: Stamped, offset: np.ndarray, site: int | None = None, narrow: bool = False) -> None:
         """A synchronising read: its threads learn what was published at the word. site: of a load that wants a fence after it; narrow: of CTA scope."""
+        if self.observed.seen:
+            self.observed.read(C.gids, allocation, offset)
         if not self.published:
             return
         for word in np.unique(offset >> 2).tolist():

@@ -34,7 +34,8 @@ def wgmma_reads(order: SharedOrder, known: np.ndarray, issue: Any, quarter: np.n
     stamps = order.writes.take(at)
     starts = [0, split] if split else [0]
     reader = np.full(granule.shape[1], -1)                          # which warp reads a granule (-1: all do)
-    if all((stamps[:, a:b] == stamps[:, a:a + 1, :1]).all() for a, b in zip(starts, [*starts[1:], None])):
+    uniform = all((stamps[:, a:b] == stamps[:, a:a + 1, :1]).all() for a, b in zip(starts, [*starts[1:], None]))
+    if uniform and (stamps[:, starts, :1] >= 0).all():                # a negative stamp says that bytes have their own
         stamps, at, reader = stamps[:, starts, :1], at[:, starts, :1], reader[starts]         # the usual case: one copy wrote each whole tile
     elif a is not None:
         reader[:split] = np.arange(a.shape[1]).repeat(a.shape[2]) // ROWS

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who saw what a synchronising write left in a word: that thread, and whoever is ordered after its read, comes after the write (PTX ISA 8.9.5, observation order).
+
+A fence and a relaxed store behind it publish what stood before the fence, and clocks.py has no time between the fence and the store. So a flag that was waited
+for and is then set back by a plain store would look unordered with the store that raised it. global_order.py asks.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .global_words import SYNC
+
+if TYPE_CHECKING:
+    from .global_order import GlobalOrder
+    from .global_words import Stamped
+
+NO_SITE, WHOLE_WORD = 0, 15
+
+
+class Observed:
+    """seen: (allocation's address, word) -> stamps (who, when) of the first synchronising read by each thread since the last synchronising write."""
+
+    def __init__(self, order: GlobalOrder) -> None:
+        self.order = order
+        self.seen: dict[tuple[int, int], dict[int, int]] = {}
+
+    def wrote(self, allocation: Stamped, word: int) -> None:
+        """A synchronising write: nobody has seen it."""
+        self.seen[allocation.address, word] = {}
+
+    def read(self, gids: np.ndarray, allocation: Stamped, offset: np.ndarray) -> None:
+        """Threads read by synchronising accesses."""
+        for word in np.unique(offset >> 2).tolist():
+            seen = self.seen.get((allocation.address, word))
+            if seen is not None:
+                who, when = self.order._stamps(gids[offset >> 2 == word], NO_SITE, WHOLE_WORD, True)
+                for one, at in zip(who.tolist(), when.tolist(), strict=True):
+                    seen.setdefault(one, at)
+
+    def before(self, gids: np.ndarray, allocation: Stamped, at: np.ndarray, who: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        """Of accesses to words `at` that `asked`, last written by `who`: True where that write was a synchronising one and is seen before the access."""
+        found = np.zeros(asked.shape, bool)
+        for k in zip(*np.nonzero(asked & (who >> SYNC & 1 == 1)), strict=True):
+            seen = self.seen.get((allocation.address, int(at[k])))
+            if seen:
+                readers = np.array(list(seen.items()))
+                found[k] = self.order._ordered(np.full(len(readers), gids[k]), readers[:, 0], readers[:, 1], P_needed=False).any()
+        return found
