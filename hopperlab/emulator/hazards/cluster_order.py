@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from .checks_mbarrier import BarrierChecks
     from .clocks import Clocks
     from .findings import Watched
+    from .relaxed_barriers import RelaxedBarriers
 
 
 class ClusterOrder(Listener):
     """remote: slot -> {column of a peer's warp: (epoch, instruction, thread)} of the latest accesses from afar; begun: CTAs of which some thread has
     waited for all of its cluster."""
 
-    def __init__(self, machine: Watched, clocks: Clocks, barriers: BarrierChecks) -> None:
-        self.M, self.clocks, self.barriers = machine, clocks, barriers
+    def __init__(self, machine: Watched, clocks: Clocks, barriers: BarrierChecks, relaxed: RelaxedBarriers) -> None:
+        self.M, self.clocks, self.barriers, self.relaxed = machine, clocks, barriers, relaxed
         self.remote: dict[int, dict[int, tuple[int, int, int]]] = {}
         self.begun = np.zeros(machine.slots, bool)
 
@@ -33,10 +34,10 @@ class ClusterOrder(Listener):
                 del self.remote[slot]
 
     def cluster_arrived(self, C: Cohort, domain: np.ndarray, release: bool) -> None:
-        """A release, unless it is .relaxed."""
+        """A release, unless it is .relaxed and no fence stands before it."""
         clocks, units = self.clocks, self.M.units(C)
         vec = clocks.publish(C, units)
-        clocks.join_at(clocks.cluster, domain[units.starts], vec if release else clocks.finished(vec))
+        clocks.join_at(clocks.cluster, domain[units.starts], vec if release else self.relaxed.told(C, units, vec, True))
 
     def cluster_completed(self, domains: np.ndarray) -> None:
         """What came before the arrivals of this phase is what its waiters learn, and nothing of the next."""
@@ -53,7 +54,9 @@ class ClusterOrder(Listener):
         self.begun[np.unique(units.gw // self.M.warps)] = True
         vec = clocks.cluster_done[domain[units.starts]]
         clocks.learn(C, units, vec if acquire else clocks.finished(vec))
-        if acquire:
+        if not acquire:
+            self.relaxed.waited(C, units, vec, True)
+        else:
             C.unsynced = False
             clocks.warp_sync(C, units)
 

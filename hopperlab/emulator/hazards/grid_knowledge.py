@@ -66,10 +66,16 @@ class GridKnowledge:
         """What lanes of a warp know that have published `vec`."""
         found: Known = {}
         for e in self.events.get(warp // self.clocks.warps, ()):
-            column = np.array([e.warp % self.clocks.warps])
-            if e.warp == warp and e.lane == WHOLE_WARP or self.clocks.ordered(vec[None], np.zeros(1, np.int64), column, max(e.lane, 0), e.epoch).all():
+            if e.warp == warp and e.lane == WHOLE_WARP or self._after(vec[None], np.zeros(1, np.int64), e).all():
                 merge(found, e.known)
         return found
+
+    def _after(self, table: np.ndarray, rows: np.ndarray, e: Learned) -> np.ndarray:
+        """True for rows of a table of clocks.py that know of something done after an event: by its lane, or by any lane where all that live learned."""
+        clocks, column = self.clocks, e.warp % self.clocks.warps
+        if e.lane == WHOLE_WARP:
+            return (table[rows, V, column] >= e.epoch) | (clocks.lanes.newest(table[rows, X, column]) >= e.epoch)
+        return clocks.ordered(table, rows, np.full(len(rows), column), e.lane, e.epoch)
 
     def covers(self, gids: np.ndarray, key: int, column: np.ndarray, epoch: np.ndarray, plane: int) -> np.ndarray:
         """True where threads of one cluster know of accesses (column, epoch) of a cluster, or (0, 1) of a grid's end."""
@@ -81,8 +87,7 @@ class GridKnowledge:
             hit = ~ok & (column < table.shape[1]) & (table[plane, np.minimum(column, table.shape[1] - 1)] >= epoch)
             if hit.any():
                 mine = (gids >> 5 == e.warp) & ((gids & 31 == e.lane) | (e.lane == WHOLE_WARP))
-                at = np.full(len(gids), e.warp % clocks.warps)
-                ok |= hit & (mine | clocks.ordered(clocks.K, clocks.row_of[gids], at, max(e.lane, 0), e.epoch))
+                ok |= hit & (mine | self._after(clocks.K, clocks.row_of[gids], e))
                 if ok.all():
                     break
         return ok

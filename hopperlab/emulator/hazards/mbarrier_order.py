@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..machine.waits import Wait
     from .clocks import Clocks
     from .findings import Watched
+    from .relaxed_barriers import RelaxedBarriers
     from .shared_order import SharedOrder
 
 
@@ -42,8 +43,8 @@ class MbarrierOrder(Listener):
     arrived on; known: asynchronous arrivals in flight -> what they make known; unread: (barrier, warp) -> (instruction, thread) of waits at whose
     result nobody looked; ended: by thread, the cp.async group that its latest one ended."""
 
-    def __init__(self, machine: Watched, clocks: Clocks, shared: SharedOrder) -> None:
-        self.M, self.clocks, self.shared = machine, clocks, shared
+    def __init__(self, machine: Watched, clocks: Clocks, shared: SharedOrder, relaxed: RelaxedBarriers) -> None:
+        self.M, self.clocks, self.shared, self.relaxed = machine, clocks, shared, relaxed
         size = machine.slots * clocks.bars
         self.checks = BarrierChecks(machine, clocks, shared, size)
         self.waited = np.zeros(size, np.int64)
@@ -91,7 +92,7 @@ class MbarrierOrder(Listener):
 
     # --- arrivals ---------------------------------------------------------------------------------------------------
     def arrived(self, C: Cohort, ids: np.ndarray, count: np.ndarray, expect: np.ndarray | None, info: Any) -> None:
-        """A release, unless it is .relaxed, by the warps of the cohort. Where none is pending, it is no part of the running phase (too_many_arrivals)."""
+        """A release, unless it is .relaxed and no fence stands before it, by the warps of the cohort. Where none is pending, it is no part of the running phase (too_many_arrivals)."""
         clocks, fits = self.clocks, self.M.barriers.pending[ids] > 0
         if not fits.all():
             if not fits.any():
@@ -99,7 +100,7 @@ class MbarrierOrder(Listener):
             C, ids, count = Cohort(C.gids[fits], None, C.pc), ids[fits], count[fits]  # type: ignore[arg-type]  # reads no registers
         C, units, mine = parts(self.M, C, ids)
         vec = clocks.publish(C, units)
-        told = vec if info.release else clocks.finished(vec)
+        told = vec if info.release else self.relaxed.told(C, units, vec, info.wide)
         if clocks.scoped:
             told = self._of_scope(mine, units, told, info.wide)
         clocks.join_at(clocks.barrier_now, mine, told)
@@ -190,7 +191,7 @@ class MbarrierOrder(Listener):
         clocks.barrier_now[at] = 0
 
     def phase_seen(self, C: Cohort, ids: np.ndarray, info: Any) -> None:
-        """An acquire; a .relaxed wait learns only which asynchronous operations are over."""
+        """An acquire; a .relaxed wait learns only which asynchronous operations are over, until a fence."""
         clocks = self.clocks
         if self.unread:
             for key in zip(ids.tolist(), (C.gids >> 5).tolist()):
@@ -204,6 +205,7 @@ class MbarrierOrder(Listener):
         self.checks.observed(C, units, mine, info.index)
         vec = clocks.barrier_done[mine]
         if not info.release:
+            self.relaxed.waited(C, units, vec, info.wide)
             vec = clocks.finished(vec)
         if clocks.scoped and not info.wide and self.from_afar.intersection(mine.tolist()):
             vec = vec.copy()

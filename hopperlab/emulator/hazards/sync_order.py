@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from .clocks import Clocks
     from .findings import Watched
     from .global_order import GlobalOrder
+    from .relaxed_barriers import RelaxedBarriers
     from .shared_order import SharedOrder
 
 
 class SyncOrder(Listener):
     """Hears warp-level syncs, named barriers and fences. barriers: the BarrierChecks of mbarriers; named: what can be wrong with a named barrier."""
 
-    def __init__(self, machine: Watched, clocks: Clocks, shared: SharedOrder, everywhere: GlobalOrder, barriers: BarrierChecks) -> None:
-        self.M, self.clocks, self.shared, self.everywhere, self.barriers = machine, clocks, shared, everywhere, barriers
+    def __init__(self, machine: Watched, clocks: Clocks, shared: SharedOrder, everywhere: GlobalOrder, barriers: BarrierChecks,
+                 relaxed: RelaxedBarriers) -> None:
+        self.M, self.clocks, self.shared, self.everywhere, self.barriers, self.relaxed = machine, clocks, shared, everywhere, barriers, relaxed
         self.named = NamedChecks(machine, clocks, machine.slots * 16)
         self.masks: Any = None                          # by lane, of the masked collective that runs
 
@@ -35,6 +37,7 @@ class SyncOrder(Listener):
             self.shared.reset_slots(reused)
             self.named.reset_slots(reused)
             self.barriers.moments.reset_slots(self.M.slots, reused)
+            self.relaxed.admitted(reused)
         self.everywhere.admit(domains)
 
     def named_lanes_met(self, C: Cohort, index: int, mask: Value) -> None:
@@ -88,7 +91,8 @@ class SyncOrder(Listener):
 
     # --- fences -----------------------------------------------------------------------------------------------------
     def memory_fenced(self, C: Cohort, narrow: bool, system: bool) -> None:
-        """Later synchronising writes publish what these threads have made and learned so far."""
+        """Later synchronising writes publish what these threads have made and learned so far, and what relaxed waits of barriers told is theirs."""
+        self.relaxed.fenced(C, narrow)
         self.everywhere.fence(C, narrow)
 
     def grids_waited(self, C: Cohort) -> None:

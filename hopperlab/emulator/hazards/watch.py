@@ -23,6 +23,7 @@ from .mbarrier_order import MbarrierOrder
 from .product_order import ProductOrder
 from .register_budget import RegisterBudget
 from .register_times import RegisterTimes
+from .relaxed_barriers import RelaxedBarriers
 from .shared_order import SharedOrder
 from .sync_order import SyncOrder
 
@@ -56,13 +57,14 @@ def listeners(machine: Watched) -> list[Listener]:
     shared = SharedOrder(machine, clocks, machine.slots, machine.stride)
     everywhere = GlobalOrder(machine, clocks) if machine.grid is None else GridOrder(machine, clocks)
     beside = [GridFlags(everywhere)] if isinstance(everywhere, GridOrder) else []
-    marks, barriers = TileMarks(machine, shared), MbarrierOrder(machine, clocks, shared)
-    sync = SyncOrder(machine, clocks, shared, everywhere, barriers.checks)
+    relaxed = RelaxedBarriers(machine, clocks, everywhere)
+    marks, barriers = TileMarks(machine, shared), MbarrierOrder(machine, clocks, shared, relaxed)
+    sync = SyncOrder(machine, clocks, shared, everywhere, barriers.checks, relaxed)
     machine.findings.barriers, machine.sure = barriers.checks, barriers.sure
     before = [*flag_starts.listeners(machine, clocks, shared), *flag_fences.listeners(machine, everywhere), *lost_updates.listeners(machine, clocks, everywhere),
               *atomic_starts.listeners(machine, shared)]
     return [*before, AccessOrder(machine, shared, everywhere), *letters.listeners(machine, clocks, shared, everywhere),
-            ClusterOrder(machine, clocks, barriers.checks), barriers,
+            ClusterOrder(machine, clocks, barriers.checks, relaxed), barriers,
             CopyOrder(machine, clocks, shared, everywhere, barriers, marks), *[check(machine) for check in checks()], RegisterTimes(machine),
             ProductOrder(machine, clocks, shared, marks, barriers.checks), RegisterBudget(machine, clocks), sync, End(machine, shared), *beside]
 

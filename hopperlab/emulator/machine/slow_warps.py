@@ -21,9 +21,9 @@ def set_aside(S: Any, C: Cohort) -> Cohort | None:
     if S.M.altered.way != SLOW or S.stepping:
         return C
     slow = np.isin((C.gids >> 5) % S.M.warps, list(S.M.altered.warps or ()))
-    for gid in C.gids[slow & (C.gids % S.M.T % 32 == 0)].tolist():
-        if not S.M.altered.blocks(S.M.block_index(gid)):
-            slow &= C.gids >> 5 != gid >> 5
+    for warp in np.unique(C.gids[slow] >> 5).tolist():
+        if not S.M.altered.blocks(S.M.block_index(32 * warp)):
+            slow &= C.gids >> 5 != warp
     if not slow.any():
         return C
     if slow.all():
