@@ -72,7 +72,7 @@ def _spoke(M: Watched, gid: int, column: int, epoch: int) -> str:
 
 def _relaxed(M: Watched) -> tuple[Place, ...]:
     """Arrivals and waits that order no memory, where the kernel has any."""
-    return places([i for i in M.body if "relaxed" in i.mods and (i.op == "mbarrier" or "cluster" in i.mods[:1])][:4])
+    return places([i for i in M.body if "relaxed" in i.mods and (i.op == "mbarrier" and i.mods[0] != "expect_tx" or "cluster" in i.mods[:1])][:4])
 
 
 def _narrow(M: Watched) -> tuple[Place, ...]:

@@ -51,7 +51,8 @@ class Case:
 
 
 REDUCTION = " An atomic orders nothing but its own word, and that it came before another atomic there is chance: a plain access needs the barrier or the fence as well."
-RELAXED = " What is .relaxed orders no ordinary reads and writes (here: {relaxed}): drop it or write .release and .acquire."
+RELAXED = (" What is .relaxed orders no ordinary reads and writes (here: {relaxed}): drop it, write .release and .acquire, or put a fence.acq_rel before the arrival and "
+           "behind the wait.")
 NARROW = " What is of CTA scope tells other blocks nothing, and learns nothing of them (here: {narrow}): __threadfence(), .release.gpu, .acquire.gpu."
 SPOKE = (" {spoke} of that warp has been heard of since, but speaks for itself alone: put a __syncwarp() before it arrives (or fences, or raises a flag), or "
          "let all lanes do so.")
