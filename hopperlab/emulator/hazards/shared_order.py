@@ -310,8 +310,8 @@ class SharedOrder:
             findings_memory.unordered(self.machine, verb, site, "write", int(other), int(column[pick]), int(gids[lanes[k]]), int(places[k]) * 4,
                                       stamp >> W_LANE & LANE_MASK, stamp >> W_EPOCH)
 
-    def _check_readers(self, table: np.ndarray, gids: np.ndarray, granule: np.ndarray, mask: Any, site: int, verb: str) -> None:
-        stamps = table.take(granule, axis=1)                             # (readers, n)
+    def _check_readers(self, table: np.ndarray, gids: np.ndarray, granule: np.ndarray, mask: Any, site: int, verb: str, first: int = 0) -> None:
+        stamps = table.take(granule, axis=1) * (np.arange(len(table))[:, None] >= first if first else 1)         # (readers from column `first` on, n)
         if not stamps.any():
             return
         clocks, column = self.clocks, np.arange(len(stamps))[:, None]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..machine.machine import Machine
 
 
-SCOPES = {"cta", "cluster", "gpu", "sys"}
+SCOPES, ORDERS = {"cta", "cluster", "gpu", "sys"}, {"sc", "acq_rel", "acquire", "release"}
 
 
 def _fence(instr, function) -> MachineOp:
@@ -32,7 +32,9 @@ def _fence(instr, function) -> MachineOp:
         return _special_fence(instr)
     if instr.op == "fence" and len(mods) == 1 and mods[0] in SCOPES:               # .acq_rel when nothing is said
         return MachineOp(memory_fence, mods[0])
-    if instr.op == "fence" and mods[0] in ("sc", "acq_rel", "acquire", "release") and len(mods) > 1 and mods[-1] in SCOPES:
+    if instr.op == "fence" and len(mods) == 2 and mods[0] in SCOPES and mods[1] in ORDERS:    # either one first
+        mods = mods[::-1]
+    if instr.op == "fence" and mods[0] in ORDERS and len(mods) > 1 and mods[-1] in SCOPES:
         return MachineOp(memory_fence, mods[-1])
     raise unsupported(instr)
 
