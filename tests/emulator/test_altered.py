@@ -259,3 +259,20 @@ def test_who_waits_for_a_slow_warp_goes_on_as_soon_as_it_may():
         run.altered = Altered("slow warps", warps=(0,))
         hl.RawModule(code=code, name="slow.cu", backend="emulator").get_function("slow")((1,), (96,), (order,))
     assert order[6:].tolist() == [0, 0, 0] and not run.hazards
+
+
+def test_slow_warps_of_some_blocks_are_no_others_whichever_lane_goes_on():
+    """Two blocks count in one word; lane 7 of the second warp alone is at work, and slow in the second block only."""
+    code = """extern "C" __global__ void slow(int* order, int* turn) {
+        __syncthreads();
+        if (threadIdx.x == 39 || threadIdx.x == 0) for (int i = 0; i < 3; i++) {
+            int now = atomicAdd(turn, 1);
+            order[now] = 2 * blockIdx.x + threadIdx.x / 32;
+        }
+    }"""
+    order = np.full(12, 7, np.int32)
+    with hl.emulate(schedule="lazy", hazards="collect") as run:
+        run.altered = Altered("slow warps", warps=(1,), blocks=lambda block: block[0] == 1)
+        hl.RawModule(code=code, name="slow.cu", backend="emulator").get_function("slow")((2,), (64,), (order, np.zeros(1, np.int32)))
+    assert order[9:].tolist() == [3, 3, 3] and sorted(order[:9].tolist()) == sorted(3 * [0, 1, 2])
+    assert order[:9].tolist()[-3:] != [1, 1, 1], "that of the first block is not slow"

@@ -168,3 +168,38 @@ def test_copies_before_the_wait(schedule, triggers):
             behind((4,), (128,), (y, z), dependent=True)
         assert found(run) == ([] if waits == 1 else [BEFORE_WAIT])
         assert waits != 1 or (z == 2 * np.arange(512)).all()
+
+
+ONE_LANE = r"""
+extern "C" __global__ void first(float* x) {
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    x[threadIdx.x] = threadIdx.x + 1;
+}
+extern "C" __global__ void second(const float* x, float* y) {
+    __shared__ unsigned long long there;
+    unsigned at = (unsigned)__cvta_generic_to_shared(&there);
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at) : "memory");
+    __syncthreads();
+    if (threadIdx.x == 32 + BY) {
+        if (WAITS) asm volatile("griddepcontrol.wait;" ::: "memory");
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at) : "memory");
+    } else if (threadIdx.x < 32) {
+        asm volatile("{ .reg .pred p;\nL%=: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;\n@!p bra L%=;\n}" :: "r"(at) : "memory");
+        y[threadIdx.x] = x[threadIdx.x];
+    }
+}"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("lane", [0, 1, 31])
+def test_any_lane_may_wait_for_the_grid_and_tell_the_others(schedule, lane):
+    """The other lanes of its warp have ended by then."""
+    for waits in (0, 1):
+        first, second = (hl.RawModule(code=ONE_LANE, options=(f"-DBY={lane}", f"-DWAITS={waits}")).get_function(name) for name in ("first", "second"))
+        x, y = (xp.zeros(64, np.float32) for _ in range(2))
+        with hl.emulate(schedule=schedule, hazards="collect") as run:
+            s = stream()
+            first((1,), (64,), (x,), stream=s)
+            second((1,), (64,), (x, y), stream=s, dependent=True)
+            hl.synchronize("emulator")
+        assert found(run) == ([] if waits else [BEFORE_WAIT]), lane
