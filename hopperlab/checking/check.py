@@ -158,12 +158,13 @@ def _shapes(exercise: Exercise, key: str, hidden: bool) -> list[Any]:
         return list(exercise.shapes)
     rng = random(key, exercise.id, "hidden shapes" if hidden else "visible shapes")
     drawn: list[Any] = []
-    most, shown = (HIDDEN_SHAPES, []) if hidden else (len(exercise.shapes), list(exercise.shapes))
+    long = exercise.long if hidden else None
+    most, shown = (HIDDEN_SHAPES - (long is not None), []) if hidden else (len(exercise.shapes), list(exercise.shapes))
     for _ in range(20 * most):
         shape = exercise.draw(rng)
         if shape not in drawn and shape not in shown and len(drawn) < most:
             drawn.append(shape)
-    return drawn or list(exercise.shapes)
+    return [*drawn, long(rng)] if long else drawn or list(exercise.shapes)
 
 
 def _judge_python(exercise: Exercise, text: str, shapes: Sequence[Any], setting: Mapping[str, Any], key: str, call: Call) -> Verdict:

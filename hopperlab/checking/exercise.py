@@ -74,6 +74,7 @@ class Exercise:
     case:      case(rng, shape, **constants) gives a Case; the same rng state gives the same case
     constants: by name, the values that an edition may choose among; the first is the course's own
     seeds:     random schedules beside the four fixed ones
+    long:      long(rng) gives a legal shape of many more rounds than `draw` does, one of the hidden ones: what an answer does only at first is found out there
     """
 
     id: str
@@ -85,6 +86,7 @@ class Exercise:
     case: Callable[..., Case]
     constants: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     seeds: int = 4
+    long: Callable[[np.random.Generator], Any] | None = None
     says: Callable[[Any], str] = str
     """How a message names a shape, such as 'm, n, k = 64, 128, 32'."""
     words: Words | None = None

@@ -109,6 +109,7 @@ EXERCISES = (
     Exercise("09.1", "Slots and parities", PYTHON, "plan", shapes=(1, 4, 7, 16), draw=lambda rng: int(rng.integers(8, 40)), case=_plan,
              constants={"STAGES": (3, 4, 5), "PENDING": (1, 0, 2)}, says=lambda tiles: counted(tiles, "tile")),
     Exercise("09.2", "One k-block later, safely", CUDA, "gemm", shapes=((128, 64, 192), (1, 3, 40), (65, 66, 168)), draw=_draw_multistage,
+             long=lambda rng: (int(rng.integers(1, 70)), int(rng.integers(1, 60)), 8 * int(rng.integers(110, 180))),
              case=_multistage, constants={"STAGES": (3, 4, 5), "PENDING": (1, 2)}, seeds=2, says=lambda shape: f"m, n, k = {shape[0]}, {shape[1]}, {shape[2]}",
              speed=_speed),
 )

@@ -146,6 +146,7 @@ EXERCISES = (
              draw=lambda rng: (int(rng.integers(1, 20)), int(rng.integers(1, 4))), case=_multiples,
              constants={"CONSUMERS": (2, 1, 3)}, says=lambda shape: f"{counted(shape[0], 'tile')}, {counted(shape[1], 'block')}"),
     Exercise("10.2", "A second consumer", CUDA, "gemm", shapes=((64, 128, 64), (1, 1, 8), (64, 130, 328), (70, 65, 136)), draw=_sizes, case=_gemm,
+             long=lambda rng: (int(rng.integers(1, 65)), int(rng.integers(1, 129)), 8 * int(rng.integers(110, 180))),
              constants={"CONSUMERS": (2, 3), "STAGES": (3, 2, 4)}, seeds=2, says=lambda shape: "m, n, k = {}, {}, {}".format(*shape),
              speed=_speed),
 )

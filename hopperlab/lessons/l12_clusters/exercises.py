@@ -117,5 +117,6 @@ EXERCISES = (
              constants={"CONSUMERS": (2, 1, 3), "BN": (256, 128, 64)}, says=lambda shape: f"{shape[0]} x {shape[1]} CTAs"),
     Exercise("12.2", "Multicast the A tile", CUDA, "multicast", shapes=((50, 130, 328), (64, 128, 64), (1, 1, 8), (70, 99, 200)),
              draw=lambda rng: (int(rng.integers(1, 80)), int(rng.integers(1, 150)), 8 * int(rng.integers(33, 46))), case=_multicast,
+             long=lambda rng: (int(rng.integers(1, 65)), int(rng.integers(1, 129)), 8 * int(rng.integers(110, 180))),
              constants={"CLUSTER": (2, 4), "STAGES": (3, 2, 4)}, says=lambda shape: "m, n, k = {}, {}, {}".format(*shape), seeds=2),
 )
