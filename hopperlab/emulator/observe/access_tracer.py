@@ -66,6 +66,10 @@ class AccessTracer(Tracer):
         """stmatrix."""
         self._wrote(flat, 16)
 
+    def global_atomic(self, C: Cohort, parts: list, info: Any) -> None:
+        """atom or red on global memory."""
+        self._by("atomic global", C, info.index)
+
     def global_read(self, C: Cohort, address: NDArray[Any], parts: list, info: Any) -> None:
         """ld of global memory."""
         self._by("load global", C, info.index)

@@ -138,9 +138,19 @@ def _last_finishes(grid: tuple[int, int, int]) -> tuple[Carried, ...]:
     def slow(part: int) -> Carried:
         def judged(run: Any) -> str:
             other = next((event.block for event in run.timeline if event.what == "store global" and event.block // tiles != part), None)
-            return "" if other is None else f"block {other}, which computes part {other // tiles}, stores to y"
+            if other is not None:
+                return f"block {other}, which computes part {other // tiles}, stores to y"
+            arrived: set[int] = set()
+            late = False                                        # has a block of the slow part arrived?
+            for event in run.timeline:
+                if late and event.block in arrived:
+                    return f"block {event.block}, which computes part {event.block // tiles}, had arrived before and has not ended"
+                if event.what == "atomic global":
+                    late = late or event.block // tiles == part
+                    arrived |= {event.block} - set(range(part * tiles, (part + 1) * tiles))
+            return ""
         return Carried("slow warps", warps=range(4), blocks=lambda block: block[2] == part, judged=judged, says=(
-            f"the blocks of part {part} of k went on only when nobody else could, so that of each tile they should arrive last and finish it, and another one stored y. "
+            f"the blocks of part {part} of k went on only when nobody else could, so that of each tile they should arrive last and finish it, behind all others. "
             "No block waits for another one: each adds its part, arrives once, and whoever learns from this that it was the last one reads C and stores y"))
     return (slow(0), slow(parts - 1)) if parts > 1 else ()
 

@@ -89,7 +89,7 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], CONSUMERS: int,
             f"consumer warpgroup {who}") for who in range(1, 1 + CONSUMERS) if k_tiles > 1)), requires=(
         exactly("tma_load_bytes", blocks * k_tiles * stage_bytes, "each k-block of A and B comes once for all consumers"),
         none_of("global_load_requests", "TMA reads A and B, no thread does"),
-        exactly("wgmma", blocks * CONSUMERS * 4 * k_tiles, "a consumer multiplies a k-block in four k-steps"),
+        exactly("wgmma", blocks * CONSUMERS * 4 * k_tiles, "a consumer multiplies a k-block in four k-steps"), _own_columns(),
         issued_by(range(1, 1 + CONSUMERS), 4 * k_tiles, f"the {CONSUMERS} consumers share the work equally, 64 columns each"),
         exactly("mbarrier_arrivals", blocks * k_tiles * (1 + CONSUMERS), "a k-block takes one arrival by the producer and one by each consumer"),
         in_flight("cp", 2 * min(STAGES, k_tiles), f"a ring of {STAGES} stages keeps two boxes per stage on their way"),
@@ -115,6 +115,15 @@ def _speed(CONSUMERS: int, STAGES: int) -> Speed:
     from ml_dtypes import bfloat16
 
     return of_product(SIZE, bfloat16, lambda *given: _launched(*given, CONSUMERS, STAGES), partial(own_us, "10.2", CONSUMERS=CONSUMERS, STAGES=STAGES))
+
+
+def _own_columns() -> Requirement:
+    """No wgmma may be wider than a consumer's share of the tile."""
+    def complaint(run: Any) -> str:
+        other = next((event for event in run.timeline if event.what == "issue wgmma" and ".m64n64k16" not in event.opcode), None)
+        return "" if other is None else (f"warp {other.warp} of block {other.block} runs {other.opcode}, and it should be m64n64k16: each consumer multiplies its own 64 "
+                                         "columns of B and leaves the others' to them")
+    return custom("a consumer multiplies its own columns", complaint)
 
 
 def _shares_of(consumers: int, c: np.ndarray, expected: np.ndarray) -> tuple[Carried, ...]:
