@@ -74,8 +74,10 @@ class GridKnowledge:
         """True for rows of a table of clocks.py that know of something done after an event: by its lane, or by any lane where all that live learned."""
         clocks, column = self.clocks, e.warp % self.clocks.warps
         if e.lane == WHOLE_WARP:
-            return (table[rows, V, column] >= e.epoch) | (clocks.lanes.newest(table[rows, X, column]) >= e.epoch)
-        return clocks.ordered(table, rows, np.full(len(rows), column), e.lane, e.epoch)
+            found: np.ndarray = (table[rows, V, column] >= e.epoch) | (clocks.lanes.newest(table[rows, X, column]) >= e.epoch)
+            return found
+        ordered: np.ndarray = clocks.ordered(table, rows, np.full(len(rows), column), e.lane, e.epoch)
+        return ordered
 
     def covers(self, gids: np.ndarray, key: int, column: np.ndarray, epoch: np.ndarray, plane: int) -> np.ndarray:
         """True where threads of one cluster know of accesses (column, epoch) of a cluster, or (0, 1) of a grid's end."""

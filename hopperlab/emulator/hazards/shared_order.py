@@ -311,7 +311,7 @@ class SharedOrder:
                                       stamp >> W_LANE & LANE_MASK, stamp >> W_EPOCH)
 
     def _check_readers(self, table: np.ndarray, gids: np.ndarray, granule: np.ndarray, mask: Any, site: int, verb: str, first: int = 0) -> None:
-        stamps = table.take(granule, axis=1) * (np.arange(len(table))[:, None] >= first if first else 1)         # (readers from column `first` on, n)
+        stamps: np.ndarray = table.take(granule, axis=1) * (np.arange(len(table))[:, None] >= first if first else 1)    # (readers, n): from column `first` on
         if not stamps.any():
             return
         clocks, column = self.clocks, np.arange(len(stamps))[:, None]

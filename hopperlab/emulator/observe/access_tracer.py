@@ -71,8 +71,8 @@ class AccessTracer(Tracer):
         self._by("atomic global", C, info.index)
 
     def global_read(self, C: Cohort, address: NDArray[Any], parts: list, info: Any) -> None:
-        """ld of global memory."""
-        self._by("load global", C, info.index)
+        """ld of global memory; the detail names the arrays."""
+        self._by("load global", C, info.index, ", ".join(dict.fromkeys(allocation.name for allocation, _lanes, _offsets in parts)))
 
     def global_written(self, C: Cohort, address: NDArray[Any], parts: list, info: Any, value: Callable[..., Any]) -> None:
         """st to global memory."""

@@ -89,7 +89,7 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], CONSUMERS: int,
             f"consumer warpgroup {who}") for who in range(1, 1 + CONSUMERS) if k_tiles > 1)), requires=(
         exactly("tma_load_bytes", blocks * k_tiles * stage_bytes, "each k-block of A and B comes once for all consumers"),
         none_of("global_load_requests", "TMA reads A and B, no thread does"),
-        exactly("wgmma", blocks * CONSUMERS * 4 * k_tiles, "a consumer multiplies a k-block in four k-steps"), _own_columns(),
+        exactly("wgmma", blocks * CONSUMERS * 4 * k_tiles, "a consumer multiplies a k-block in four k-steps"),
         issued_by(range(1, 1 + CONSUMERS), 4 * k_tiles, f"the {CONSUMERS} consumers share the work equally, 64 columns each"),
         exactly("mbarrier_arrivals", blocks * k_tiles * (1 + CONSUMERS), "a k-block takes one arrival by the producer and one by each consumer"),
         in_flight("cp", 2 * min(STAGES, k_tiles), f"a ring of {STAGES} stages keeps two boxes per stage on their way"),
@@ -97,7 +97,8 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], CONSUMERS: int,
         loads_ahead(2, STAGES, "the producer waits for nothing else than the stage that it fills"),
         loaded_by(range(4), "the producer's warpgroup, number 0"),
         nobody_stops(),
-        arrivals_by({number: range(4 * number, 4 * number + 4) for number in range(1, 1 + CONSUMERS)}, lambda _block: k_tiles, "warpgroup")))
+        arrivals_by({number: range(4 * number, 4 * number + 4) for number in range(1, 1 + CONSUMERS)}, lambda _block: k_tiles, "warpgroup")),
+        also=(_own_columns(),))
 
 
 def _launched(launch: Launch, a: np.ndarray, b: np.ndarray, c: np.ndarray, CONSUMERS: int, STAGES: int) -> None:

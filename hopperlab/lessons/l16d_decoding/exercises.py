@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ...checking.carried import Carried, own_share
 from ...checking.concurrency import by_each_warp
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.requires import exactly, in_each_block, in_flight, kept_full, needless
+from ...checking.requires import Requirement, custom, exactly, in_each_block, in_flight, kept_full, needless
 
 WARP = 32
 MOST = 12                               # pieces a row that are tried
@@ -59,7 +60,17 @@ def _combine(rng: np.random.Generator, shape: tuple[int, ...], DIM: int, SLOTS: 
         by_each_warp([DIM // WARP * [parts] for parts in seen], "load shared", "reads shared memory",
                      "a thread adds up one column of every part, so all warps read every slot"),
         *([in_each_block(len(shape), None, "issue cp", "copies")] if min(shape) else []),
-        needless("atom or red", "cp.async", instead="a bulk copy brings a part, and each thread adds up one column")))
+        needless("atom or red", "cp.async", instead="a bulk copy brings a part, and each thread adds up one column")),
+        also=(_parts_come_by_copies(),))
+
+
+def _parts_come_by_copies() -> Requirement:
+    """No thread may load from `parts`, the kernel's first argument."""
+    def complaint(run: Any) -> str:
+        read = next((event for event in run.timeline if event.what == "load global" and event.detail.startswith("argument 1 ")), None)
+        return "" if read is None else (f"warp {read.warp} of block {read.block} reads `parts` by an ordinary load{f' (line {read.line})' if read.line else ''}: bulk copies bring "
+                                        "the parts, and only `most` and `sum` may be read so")
+    return custom("parts come by bulk copies", complaint, accesses=True)
 
 
 def _own_columns(out: np.ndarray, exact: np.ndarray, DIM: int) -> list[Carried]:
