@@ -27,8 +27,9 @@ class Observed:
         self.seen: dict[tuple[int, int], dict[int, int]] = {}
 
     def wrote(self, allocation: Stamped, word: int) -> None:
-        """A synchronising write: nobody has seen it."""
-        self.seen[allocation.address, word] = {}
+        """A synchronising write: nobody has seen it. Words of shared memory (address -1, access_order.py) are never asked for."""
+        if allocation.address >= 0:
+            self.seen[allocation.address, word] = {}
 
     def read(self, gids: np.ndarray, allocation: Stamped, offset: np.ndarray) -> None:
         """Threads read by synchronising accesses."""

@@ -16,13 +16,13 @@ from . import findings_barriers, findings_registers
 
 if TYPE_CHECKING:
     from ..machine.cohort import Cohort
-    from ..ptx.ir import Site
+    from ..ptx.ir import Instr, Site
     from .findings import Watched
 
 
 class RegisterTimes(Listener):
     """latest: by warp, instruction and group of its latest wgmma; started: the group of each watched wgmma by warp, newest; told: wgmma whose
-    missing fence was reported."""
+    missing fence was reported; fences: how many wgmma.fence each warp had run when it came to a wgmma last."""
 
     def __init__(self, machine: Watched) -> None:
         self.M = machine
@@ -30,10 +30,11 @@ class RegisterTimes(Listener):
         self.told: set[int] = set()
         self.started: dict[int, np.ndarray] = {}
         self.latest = np.zeros((2, machine.slots * machine.warps), np.int64)
+        self.fences: dict[int, np.ndarray] = {}
 
     def admitted(self, domains: np.ndarray, reused: np.ndarray) -> None:
         """New CTAs have issued nothing."""
-        for table in (self.latest[0], self.latest[1], *self.started.values()):
+        for table in (self.latest[0], self.latest[1], *self.started.values(), *self.fences.values()):
             table.reshape(self.M.slots, -1)[reused] = 0
 
     def wgmma_issued(self, C: Cohort, issue: Any) -> None:
@@ -51,7 +52,10 @@ class RegisterTimes(Listener):
                        metadata_times: tuple[np.ndarray, ...] = ()) -> None:
         """None of the registers may have been computed since the warp's last wgmma.fence."""
         M = self.M
-        base = M.fences.base(C) >> SITE_BITS
+        base, warps = M.fences.base(C) >> SITE_BITS, np.unique(C.gids >> 5)
+        before = self.fences.setdefault(index, np.zeros(len(M.fences.count), np.int64))
+        again = bool((before[warps] == M.fences.count[warps]).any())             # without a fence since it was here, so that none was moved past
+        before[warps] = M.fences.count[warps]
         for what, times, read in (("an accumulator register", d_times, scale), ("a register of its A fragment", a_times, np.True_),
                                   ("the register of its metadata", metadata_times, np.True_)):
             for time in times:
@@ -59,7 +63,7 @@ class RegisterTimes(Listener):
                 if late.any():
                     lane = int(np.flatnonzero(np.broadcast_to(late, C.n))[0])
                     writer = int(time if not time.ndim else time[lane]) & SITE_MASK
-                    if _moved(M, writer, index):
+                    if not again and _moved(M, writer, index):
                         continue
                     self.told.add(index)
                     findings_registers.missing_wgmma_fence(M, index, writer, int(C.gids[lane]), what)
@@ -104,9 +108,15 @@ def _moved(M: Watched, writer: int, product: int) -> bool:
     arithmetic across inline assembly, and ptxas then puts a fence of its own (C7519). Not the author's error."""
     for i in M.body[:writer]:
         if i.op == "wgmma" and i.mods[0] == "fence":
-            if _precedes(M.body[writer].site, i.site) and _precedes(i.site, M.body[product].site):
+            if _precedes(M.body[writer].site, i.site) and _precedes(i.site, M.body[product].site) and not _ended(M, i, writer, product):
                 return True
     return False
+
+
+def _ended(M: Watched, fence: Instr, writer: int, product: int) -> bool:
+    """True when products of another pass of an unrolled loop lie between a fence and the write: their commit_group, which the source has behind the product."""
+    return any(i.op == "wgmma" and i.mods[0] == "commit_group" and not (_precedes(fence.site, i.site) and _precedes(i.site, M.body[product].site))
+               for i in M.body[fence.index + 1:writer])
 
 
 def _precedes(one: Site | None, other: Site | None) -> bool:
