@@ -71,7 +71,8 @@ def test_a_fence_before_a_relaxed_arrival_of_a_cluster(fence, right, schedule):
 
 def test_what_a_race_says_of_relaxed_operations_names_arrivals_and_waits_alone():
     """expect_tx knows no other form, and orders nothing."""
-    source = MBARRIER.replace("s[t] = x[t];", 'if (t == 0) asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], 0;" :: "r"(at) : "memory");\n    s[t] = x[t];')
+    announces = 'if (t == 0) asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], 0;" :: "r"(at) : "memory");'
+    source = MBARRIER.replace("s[t] = x[t];", f"{announces}\n    s[t] = x[t];")
     for fence, named in ((0, True), (7, True)):
         (hazard,) = run(source, (np.zeros(64, np.float32), np.zeros(64, np.float32)), block=(64,), options=(f"-DFENCE={fence}",)).hazards
         assert ("fence.acq_rel before the arrival" in str(hazard)) == named

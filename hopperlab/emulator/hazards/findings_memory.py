@@ -117,7 +117,8 @@ def global_races(M: Watched, verb: str, site: int, other_verb: str, gids: np.nda
     for other in np.unique(sites).tolist():
         here = np.flatnonzero(sites == other)
         k = int(here[np.argmax(~near[here] | (columns[here] != (gids[here] >> 5) % warps))])
-        global_race(M, verb, site, other_verb, other, int(columns[k]), int(gids[k]), allocation, int(at[k]) * 4, int(who[k] >> LANE & 31), int(when[k] >> 20), bool(near[k]))
+        global_race(M, verb, site, other_verb, other, int(columns[k]), int(gids[k]), allocation, int(at[k]) * 4, int(who[k] >> LANE & 31), int(when[k] >> 20),
+                    bool(near[k]))
 
 
 def narrow_atomics(M: Watched, site: int, other: int, gid: int, allocation: Allocation, offset: int) -> None:

@@ -92,7 +92,8 @@ class MbarrierOrder(Listener):
 
     # --- arrivals ---------------------------------------------------------------------------------------------------
     def arrived(self, C: Cohort, ids: np.ndarray, count: np.ndarray, expect: np.ndarray | None, info: Any) -> None:
-        """A release, unless it is .relaxed and no fence stands before it, by the warps of the cohort. Where none is pending, it is no part of the running phase (too_many_arrivals)."""
+        """A release, unless it is .relaxed and no fence stands before it, by the warps of the cohort.
+        Where none is pending, it is no part of the running phase (too_many_arrivals)."""
         clocks, fits = self.clocks, self.M.barriers.pending[ids] > 0
         if not fits.all():
             if not fits.any():

@@ -56,8 +56,6 @@ class Passes:
         self.extra: dict[int, int] = {}                 # surplus arrivals of the running pass
         self.flooded: dict[int, dict[int, int]] = {}    # mbarriers of which one instruction ended several phases: the lanes of each warp that have arrived in that pass
         self.surplus: dict[int, Surplus] = {}
-        self.counted: dict[int, dict[int, int]] = {}    # by mbarrier with surplus: the lanes of each warp that are in what it `received`
-        self.over: set[int] = set()                     # of these, those of which a pass is counted: one of its lanes has come again
         self.told: set[int] = set()                     # of whose surplus enough has been said
         self.astray: set[tuple[int, int]] = set()       # (barrier, warp) whose latest arrivals are all surplus
 
@@ -71,8 +69,7 @@ class Passes:
         self.extra = {b // old * new + b % old: count for b, count in self.extra.items()}
         self.surplus = {b // old * new + b % old: one for b, one in self.surplus.items()}
         self.flooded = {b // old * new + b % old: lanes for b, lanes in self.flooded.items()}
-        self.told, self.over = ({b // old * new + b % old for b in some} for some in (self.told, self.over))
-        self.counted = {b // old * new + b % old: lanes for b, lanes in self.counted.items()}
+        self.told = {b // old * new + b % old for b in self.told}
 
     def born(self, ids: np.ndarray) -> None:
         """mbarrier.init: a new life."""
@@ -132,7 +129,6 @@ class Passes:
                 return
         if not pending or not astray:
             self.extra[barrier] = self.extra.get(barrier, 0) + together - pending
-        self._count(barrier, own, mask)
         self._keep(barrier, int(gids[0]), index, again, 1)
         one = self.surplus[barrier]
         one.seen |= again and not pending
@@ -191,22 +187,14 @@ class Passes:
     def _out_of_turn(self, barrier: int, own: int, mask: int, count: int, gid: int, index: int) -> None:
         self.extra[barrier] = self.extra.get(barrier, 0) + count
         again = bool(self.lanes_before[barrier, own] & mask) or bool(self.twice_before[barrier])
-        self._count(barrier, own, mask)
         self._keep(barrier, gid, index, again)
-
-    def _count(self, barrier: int, own: int, mask: int) -> None:
-        """Lanes of a warp have arrived beyond what the mbarrier expects; when some come again, a pass is over, and what later ones bring is added up no more."""
-        lanes = self.counted.setdefault(barrier, {})
-        if lanes.get(own, 0) & mask:
-            self.over.add(barrier)
-        lanes[own] = lanes.get(own, 0) | mask
 
     def _keep(self, barrier: int, gid: int, index: int, again: bool, ahead: int = 0) -> None:
         expected, old = int(self.M.barriers.expected[barrier]), self.surplus.get(barrier)
         received = expected + self.extra[barrier]
         if old is None:
             self.surplus[barrier] = Surplus(index, gid, int(self.M.barriers.phase[barrier]) + ahead, expected, received, again)
-        elif barrier not in self.over:
+        else:
             old.received = max(old.received, received)
 
     def too_few(self, barrier: int) -> bool:

@@ -6,14 +6,13 @@ for and is then set back by a plain store would look unordered with the store th
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .global_words import SYNC
 
 if TYPE_CHECKING:
-    from .global_order import GlobalOrder
     from .global_words import Stamped
 
 NO_SITE, WHOLE_WORD = 0, 15
@@ -22,8 +21,8 @@ NO_SITE, WHOLE_WORD = 0, 15
 class Observed:
     """seen: (allocation's address, word) -> stamps (who, when) of the first synchronising read by each thread since the last synchronising write."""
 
-    def __init__(self, order: GlobalOrder) -> None:
-        self.order = order
+    def __init__(self, order: Any) -> None:
+        self.order = order                              # GlobalOrder, whose part this is
         self.seen: dict[tuple[int, int], dict[int, int]] = {}
 
     def wrote(self, allocation: Stamped, word: int) -> None:

@@ -132,5 +132,6 @@ EXERCISES = (
              says=lambda shape: f"{shape[0]} tiles, the copy {'before' if shape[1] else 'after'} the wait"),
     Exercise("03.2", "From two stages to many", CUDA, "multistage", shapes=((1, 1, 8), (20, 24, 72), (40, 17, 456), (33, 130, 200)),
              draw=lambda rng: (int(rng.integers(1, 140)), int(rng.integers(1, 100)), 8 * int(rng.integers(25, 58))), case=_product,
-             long=lambda rng: (int(rng.integers(1, 30)), int(rng.integers(1, 30)), 8 * int(rng.integers(120, 200))), constants={"STAGES": (4, 3, 5, 6)}, seeds=2, says=lambda shape: "m, n, k = " + ", ".join(map(str, shape))),
+             long=lambda rng: (int(rng.integers(1, 30)), int(rng.integers(1, 30)), 8 * int(rng.integers(120, 200))),
+             constants={"STAGES": (4, 3, 5, 6)}, seeds=2, says=lambda shape: "m, n, k = " + ", ".join(map(str, shape))),
 )

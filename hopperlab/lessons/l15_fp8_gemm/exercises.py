@@ -149,5 +149,6 @@ EXERCISES = (
     Exercise("15.1", "A scale for each block", PYTHON, "quantised", shapes=(1, 3, 4, 7, 9, 13), draw=lambda rng: int(rng.integers(9, 24)),
              case=_quantise, constants={"BLOCK": (4, 3, 5), "LARGEST": (448, 240, 224)}, says=lambda count: f"{count} numbers"),
     Exercise("15.2", "Promote under the next product", CUDA, "promoted", shapes=((64, 64, 128), (65, 3, 208), (1, 130, 400)), draw=_draw_promoted,
-             long=lambda rng: (int(rng.integers(1, 65)), int(rng.integers(1, 65)), 16 * int(rng.integers(57, 65))), case=_promoted, constants={"BLOCK": (128, 64, 32), "N": (64, 128)}, seeds=1, says=lambda shape: "m, n, k = {}, {}, {}".format(*shape)),
+             long=lambda rng: (int(rng.integers(1, 65)), int(rng.integers(1, 65)), 16 * int(rng.integers(57, 65))),
+             case=_promoted, constants={"BLOCK": (128, 64, 32), "N": (64, 128)}, seeds=1, says=lambda shape: "m, n, k = {}, {}, {}".format(*shape)),
 )

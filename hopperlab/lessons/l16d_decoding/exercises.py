@@ -68,8 +68,9 @@ def _parts_come_by_copies() -> Requirement:
     """No thread may load from `parts`, the kernel's first argument."""
     def complaint(run: Any) -> str:
         read = next((event for event in run.timeline if event.what == "load global" and event.detail.startswith("argument 1 ")), None)
-        return "" if read is None else (f"warp {read.warp} of block {read.block} reads `parts` by an ordinary load{f' (line {read.line})' if read.line else ''}: bulk copies bring "
-                                        "the parts, and only `most` and `sum` may be read so")
+        where = f" (line {read.line})" if read is not None and read.line else ""
+        return "" if read is None else (f"warp {read.warp} of block {read.block} reads `parts` by an ordinary load{where}: bulk copies bring the parts, and only "
+                                        "`most` and `sum` may be read so")
     return custom("parts come by bulk copies", complaint, accesses=True)
 
 
