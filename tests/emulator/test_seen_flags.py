@@ -65,3 +65,20 @@ def test_the_last_of_many_turns_sets_the_counter_back(schedule):
     turn, data = np.zeros(1, np.int32), np.zeros(1, np.int32)
     session = run(TURNS, (turn, data), grid=(5,), block=(1,), schedule=schedule)
     assert kinds(session) == [] and turn[0] == 0 and data[0] == 5, told(session)
+
+
+@pytest.mark.parametrize(("writes", "reads", "found"), [("gpu", "gpu", []), ("cta", "gpu", ["race"]), ("gpu", "cta", ["race"])])
+def test_who_sees_a_flag_of_another_block_does_so_with_a_scope_that_holds_both(writes, reads, found):
+    source = r"""
+extern "C" __global__ void k(int* flag) {
+    int seen;
+    if (blockIdx.x == 0) {
+        __threadfence();
+        asm volatile("st.relaxed.WRITES.global.s32 [%0], 1;" :: "l"(flag) : "memory");
+    } else {
+        do asm volatile("ld.relaxed.READS.global.s32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory"); while (!seen);
+        __threadfence();
+        *flag = 0;
+    }
+}""".replace("WRITES", writes).replace("READS", reads)
+    assert kinds(run(source, (np.zeros(1, np.int32),), grid=(2,), block=(1,))) == found

@@ -40,6 +40,30 @@ def test_right_answer_in_another_style_is_right(entry, hidden):
     assert verdict.right, str(verdict)
 
 
+LONG = [name for name, exercise in EXERCISES.items() if exercise.long]
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_one_hidden_shape_is_longer_than_all_that_are_drawn(name):
+    """By twice as many steps along k, the last number of a shape, for whatever key."""
+    for key in ("public", KEY):
+        *drawn, long = check._shapes(EXERCISES[name], key, True)
+        assert len(drawn) == check.HIDDEN_SHAPES - 1 and long[-1] > 1.9 * max(shape[-1] for shape in [*drawn, *EXERCISES[name].shapes])
+        assert long not in check._shapes(EXERCISES[name], key, False)
+
+
+def test_a_pipeline_that_stops_after_a_few_rounds_is_found_out_where_nobody_sees_the_shapes():
+    """It waits for all copies from the ninth tile on; the shapes of the notebook have eight tiles at most."""
+    assert LONG == ["03.2", "09.2", "10.2", "12.2", "15.2"]
+    right = answer_texts.edited({"exercise": "03.2", "name": "late", "replace": []})
+    wait = "        cp_async_wait_group<STAGES - 2>();"
+    assert wait in right
+    late = right.replace(wait, "        if (t < 8) cp_async_wait_group<STAGES - 2>(); else cp_async_wait_group<0>();")
+    assert check.judge(EXERCISES["03.2"], late).right
+    verdict = check.judge(EXERCISES["03.2"], late, hidden=True, key=KEY)
+    assert not verdict.right and "it waits for more than the next tile" in str(verdict)
+
+
 def test_three_of_each():
     bypasses, styles = (Counter(param.values[0]["exercise"] for param in params) for params in (BYPASSES, STYLES))
     for name in FOLLOWED:

@@ -2,6 +2,7 @@
 """How many heads of attention are worked on at once: the groups' sizes, and what a forward and a backward pass ask for."""
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 from hopperlab.measure.launches import attention, attention_backward, heads_at_once
 
@@ -48,3 +49,19 @@ def test_a_backward_pass_has_blocks_for_all_sms(length, full, causal):
     assert [choice.at_once(length, 128, most, mask) for most, mask in ((full, False), (causal, True))] == [full, causal]
     assert choice.at_once(length, 128, causal + 1, True) == (causal + 2) // 2
     assert attention_backward.Backward(group=3).at_once(length, 128, 4096, True) == 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_head_is_worked_on_once_whatever_the_l2_has_room_for(seed, monkeypatch):
+    """Sequences of drawn lengths, heads that share keys and values, room for a drawn number of heads."""
+    rng = np.random.default_rng((20261130, seed))
+    lengths, share, kv_heads = rng.integers(1, 150, int(rng.integers(2, 4))), int(rng.integers(1, 3)), int(rng.integers(1, 4))
+    causal, starts = bool(seed % 2), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    monkeypatch.setattr(attention, "L2_BYTES", int(rng.integers(1, 4)) * 4 * int(lengths.max()) * 64)
+    q, k, v = (rng.standard_normal((int(starts[-1]), heads, 64)).astype(bfloat16) for heads in (share * kv_heads, kv_heads, kv_heads))
+    o, lse = np.zeros_like(q), np.zeros((share * kv_heads, len(q)), np.float32)
+    choice = attention.Forward(bn=64, blocks=3)
+    assert choice.work(share * kv_heads, kv_heads, starts, starts, 64, causal)[1] <= max(1, attention.L2_BYTES // (4 * int(lengths.max()) * 64)) * share
+    attention.forward(q, k, v, o, lse, starts, starts, causal, choice=choice, backend="emulator")()
+    exact, exact_lse = attention.reference(*(x.astype(np.float32) for x in (q, k, v)), starts, starts, causal)
+    assert np.abs(o.astype(np.float32) - exact).max() < 0.03 and np.abs(lse - exact_lse).max() < 0.01

@@ -341,7 +341,7 @@ class GlobalOrder:
         masks = lane_masks(C, units)
         for k, (gw, word) in enumerate(zip(units.gw.tolist(), words.tolist())):
             cta = gw // M.warps
-            self.observed.wrote(allocation, word)
+            self.observed.wrote(allocation, word, cta, narrow)
             if now:
                 known = self._snapshot(gw, vec[k])
                 told = {cta: known} if narrow else {-1: known, cta: known} if self.near else {-1: known}
@@ -355,7 +355,7 @@ class GlobalOrder:
     def acquire(self, C: Cohort, allocation: Stamped, offset: np.ndarray, site: int | None = None, narrow: bool = False) -> None:
         """A synchronising read: its threads learn what was published at the word. site: of a load that wants a fence after it; narrow: of CTA scope."""
         if self.observed.seen:
-            self.observed.read(C.gids, allocation, offset)
+            self.observed.read(C.gids, allocation, offset, narrow)
         if not self.published:
             return
         for word in np.unique(offset >> 2).tolist():

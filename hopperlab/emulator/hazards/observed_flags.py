@@ -19,25 +19,29 @@ NO_SITE, WHOLE_WORD = 0, 15
 
 
 class Observed:
-    """seen: (allocation's address, word) -> stamps (who, when) of the first synchronising read by each thread since the last synchronising write."""
+    """seen: (allocation's address, word) -> stamps (who, when) of the first synchronising read by each thread since the last synchronising write; by: of that
+    write, the CTA, and whether it is of CTA scope."""
 
     def __init__(self, order: Any) -> None:
         self.order = order                              # GlobalOrder, whose part this is
         self.seen: dict[tuple[int, int], dict[int, int]] = {}
+        self.by: dict[tuple[int, int], tuple[int, bool]] = {}
 
-    def wrote(self, allocation: Stamped, word: int) -> None:
+    def wrote(self, allocation: Stamped, word: int, cta: int, narrow: bool) -> None:
         """A synchronising write: nobody has seen it. Words of shared memory (address -1, access_order.py) are never asked for."""
         if allocation.address >= 0:
-            self.seen[allocation.address, word] = {}
+            self.seen[allocation.address, word], self.by[allocation.address, word] = {}, (cta, narrow)
 
-    def read(self, gids: np.ndarray, allocation: Stamped, offset: np.ndarray) -> None:
-        """Threads read by synchronising accesses."""
+    def read(self, gids: np.ndarray, allocation: Stamped, offset: np.ndarray, narrow: bool) -> None:
+        """Threads read by synchronising accesses; where these or the write are of CTA scope, only those of its CTA see it."""
         for word in np.unique(offset >> 2).tolist():
-            seen = self.seen.get((allocation.address, word))
-            if seen is not None:
-                who, when = self.order._stamps(gids[offset >> 2 == word], NO_SITE, WHOLE_WORD, True)
+            place = (allocation.address, word)
+            if place in self.seen:
+                lanes, (cta, only) = gids[offset >> 2 == word], self.by[place]
+                lanes = lanes[lanes // self.order.M.T == cta] if narrow or only else lanes
+                who, when = self.order._stamps(lanes, NO_SITE, WHOLE_WORD, True) if len(lanes) else (lanes, lanes)
                 for one, at in zip(who.tolist(), when.tolist(), strict=True):
-                    seen.setdefault(one, at)
+                    self.seen[place].setdefault(one, at)
 
     def before(self, gids: np.ndarray, allocation: Stamped, at: np.ndarray, who: np.ndarray, asked: np.ndarray) -> np.ndarray:
         """Of accesses to words `at` that `asked`, last written by `who`: True where that write was a synchronising one and is seen before the access."""

@@ -311,11 +311,11 @@ class SharedOrder:
                                       stamp >> W_LANE & LANE_MASK, stamp >> W_EPOCH)
 
     def _check_readers(self, table: np.ndarray, gids: np.ndarray, granule: np.ndarray, mask: Any, site: int, verb: str, first: int = 0) -> None:
-        stamps: np.ndarray = table.take(granule, axis=1) * (np.arange(len(table))[:, None] >= first if first else 1)    # (readers, n): from column `first` on
+        stamps = table.take(granule, axis=1)                             # (readers, n)
+        stamps[:first] = 0
         if not stamps.any():
             return
-        clocks, column = self.clocks, np.arange(len(stamps))[:, None]
-        rows, epoch = clocks.row_of[gids], stamps >> R_EPOCH
+        clocks, column, rows, epoch = self.clocks, np.arange(len(stamps))[:, None], self.clocks.row_of[gids], stamps >> R_EPOCH
         if (clocks.times(clocks.K, rows, V, column) >= epoch).all():
             return
         touched, lane = (stamps >> R_MASK) & mask & WHOLE, (stamps >> R_LANE) & LANE_MASK

@@ -175,7 +175,7 @@ _TWO, _THREE = replace(_ALONE, per_sm=2, blocks=2 * SMS), replace(_ALONE, bn=64,
 _THRICE, _WHOLE = Forward(consumers=3, q_slots=2), Forward(stages=1, overlap=0)
 SHORT: Mapping[int, Mapping[str, Short]] = {
     64: {"192 queries": Short(replace(_THRICE, group=1), 0.98, 1.41), "192 queries, all heads": Short(_THRICE, 1.15, 1.31),
-         "64 queries, two an SM": Short(_TWO, 1.00, 1.17), "64 queries, three an SM": Short(_THREE, 0.60, 0.99),
+         "64 queries, two an SM": Short(_TWO, 0.98, 1.18), "64 queries, three an SM": Short(_THREE, 0.60, 0.99),
          "64 queries, three an SM, all heads": Short(replace(_THREE, group=0), 1.10, 0.87)},
     128: {"128 queries": Short(Forward(q_slots=2, group=1), 1.00, 1.61), "all heads": Short(Forward(q_slots=2), 1.51, 1.45),
           "pairs": Short(Forward(q_slots=2, dealt=1, cluster=2, group=1), 1.21, 1.55), "64 queries, two an SM": Short(replace(_TWO, bn=64), 1.05, 1.00),
