@@ -14,6 +14,7 @@ from .boards import Board
 from .clock import Busy, mean_busy, megahertz
 from .cut import extrapolated, progress
 from .programs import Actor, asked_at_once, programs
+from .lane_loads import Lanes
 from .l2_and_memory import Memory, Traffic, dram_share, first_tiles, l2_share, outside_share, queued, serving
 from .sm import Simulation
 from .together import STEP
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
 MORE = 1.02                  # times as many bytes of memory, from which on it matters whether CTAs drift apart
 SCATTERED = 2                # tiles of a CTA until those that began at different places are together, where they have tiles of their own in the end
 AGAIN = 2                    # runs in which what the L2 is asked for follows from how busy the tensor cores were,
+WAITING = 6                  # or how long lanes wait for memory from how busy it was,
 SETTLED = 0.002              # unless one takes as long as the one before it, but for this share
+FULL = 0.95                  # of its time, that a unit is busy at most (counted: 0.91 to 0.94)
+L2_HELD = 45e6               # bytes of an array that the L2 holds of one of which it is asked for pieces from all over
+MOST_LAUNCHED = 23           # warps of a CTA, from which on it takes longer to launch (benchmarks/lanes.py, launches)
 MOST_SIMULATED = 6           # CTAs, of each place on an SM, that follow each other before the rest is added up
 
 
@@ -54,11 +59,23 @@ def amounts(sample: Sample, share: float, ended: float = 1.0) -> tuple[dict[int,
     if sample.lengths is not None:
         factor, more = sample.lengths.all.sum() / sum(sample.seen), len(sample.lengths.all) / len(sample.seen)
     read, written = sample.trace.read, sample.trace.written
+    if sample.lanes is not None:
+        return _of_lanes(sample, sample.lanes, factor), more * sum(n for n, _ in written.values())
     if sample.wave is not None and sample.wave.dealt is not None:
         factor = sample.wave.dealt[2] / sum(entry[0] == LOAD for warp in sample.trace.warps for entry in warp)
     sums = read.keys() & written.keys() if sample.asked else ()            # of others: they are in the L2
     loaded = {address: (n * factor, 0.0 if address in sums else min(n * factor, size)) for address, (n, size) in read.items()}
     return loaded, sum(size for _, size in written.values()) if sample.asked else more * sum(n for n, _ in written.values())
+
+
+def _of_lanes(sample: Sample, lanes: Lanes, factor: float) -> dict[int, tuple[float, float]]:
+    """What all CTAs load, by array, where lanes load themselves: without what the L1 has, and as long as memory takes for what differs."""
+    l2 = float(L2_HELD)
+    found = {}
+    for address, (n, size) in sample.trace.read.items():
+        loaded = factor * (max(0.0, n - lanes.raw.get(address, 0.0)) + lanes.loaded.get(address, 0.0))
+        found[address] = loaded, lanes.brought(address, loaded, size, l2) * lanes.takes(address)
+    return found
 
 
 def traffic(sample: Sample, share: float, board: Board, rounds: float, apart: bool = False, ended: float = 1.0, near: float = 1.0, early: float = 1.0) -> Traffic:
@@ -166,6 +183,8 @@ class Part:
         found = Memory(l2, min(most, number("store_bytes") * more), min(most, number("lane_store_bytes") * more),
                        dram_share(board, active, number("clock_mhz"), moved.mixed), moved.missed, moved.loaded / active * moved.fresh,
                        dirty=moved.pushed / active, share=moved.share, rows=l2_share(board, active), steps=steps)
+        if self.sample.lanes is not None:
+            found = replace(found, lanes=min(most, number("lane_l2_bytes") * more))
         if wave is None or not self.sample.apart:
             return replace(found, first=self.begun(wave, steps)) if wave else found
         found = replace(found, store=number("store_apart"), stream=number("store_alone"), lane_store=number("lane_store_bytes"))
@@ -212,17 +231,22 @@ class Part:
         if sample.outside is not None:
             mhz = memory.pace * board.number("clock_mhz")
             whole += sample.outside.later(whole, self.places, sample.trace.in_step, memory.l2, outside_share(board, active, mhz))
-        cycles = max(whole, board.number("start_cycles") + moved.memory / (memory.dram * active))
+        cycles = max(whole, board.number("start_cycles") + max(moved.memory / (memory.dram * active), sample.lanes.hot if sample.lanes else 0.0))
         seen = sim.latest
         if sample.lengths is not None:                       # by the lengths of all tiles: SMs that have shorter ones end sooner
             seen = cycles * self.places / len(sms) * len(sim.starts) / len(sample.ctas) * sum(sample.seen) / float(sample.lengths.all.sum())
         elif sample.whole:
             seen = cycles * (len(ends) or 1) * self.places * sample.cluster / sample.total
         busy = mean_busy(sms, seen, cycles, moved, active, active / board.number("sms"))
+        if sample.lanes is not None and sample.lanes.alone and (most := max(busy.issue / FULL, busy.special / FULL, busy.port)) > 1:
+            cycles, seen = cycles * most, seen * most
+            busy = mean_busy(sms, seen, cycles, moved, active, active / board.number("sms"))
         mhz = megahertz(busy, board, cycles)
         waited = min(1.0, moved.loaded / active / whole / l2_share(board, int(board.number("sms")), moved.merged, mhz)) * board.number("l2_wait")
-        waits = queued(board, min(1.0, moved.memory / (memory.dram * active * whole)), memory.burst > 0) if sample.apart else 0.0
-        memory = replace(memory, waited=waited, queued=waits, l2=l2_share(board, active, moved.merged, mhz),
+        used = min(1.0, moved.memory / (memory.dram * active * whole))
+        waits = queued(board, used, memory.burst > 0) if sample.apart else 0.0
+        lane_waits = (memory.lane_waits + board.number("lane_wait") * used ** 4) / 2
+        memory = replace(memory, waited=waited, queued=waits, lane_waits=lane_waits, l2=l2_share(board, active, moved.merged, mhz),
                          dram=dram_share(board, active, mhz, moved.mixed), pace=mhz / board.number("clock_mhz"))
         ahead = sum(sm.ahead for sm in sms) / len(sms) / sim.latest
         return Run(cycles, busy, moved, active, self.each / sample.resident, self.share, ahead, sim), memory
@@ -267,7 +291,7 @@ def simulate(sample: Sample, board: Board, actors: list[Actor] | None = None, ma
     moved = chip.traffic()
     active = chip.places * sample.cluster
     near, memory = chip.run(moved, chip.memory(moved, sample.wave.steps if sample.wave else ()))
-    for _ in range(AGAIN if moved.merged else 1):
+    for _ in range(WAITING if sample.lanes else AGAIN if moved.merged else 1):
         together = in_time(near, sample, board) if each <= sample.resident else anew(chip.rounds, board)
         moved = chip.traffic(near=together, early=max(0.0, 1 - near.cycles / 1e6 / board.number("l2_adrift")))
         memory = replace(memory, l2=l2_share(board, active, moved.merged, memory.pace * board.number("clock_mhz")))
@@ -325,15 +349,17 @@ def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each
         left = different                                     # each on its own SM, or with who shares it, where it tells how long a tile of its length takes
         found = [number % int(board.number("sms")) for number in sample.ctas]
         places = [list(dict.fromkeys(found)).index(place) for place in found]
-    sms = [Multiprocessor() for _ in range(sample.cluster * (max(places) + 1))]
-    ends, started = list[float](), 0
+    sms = [Multiprocessor(sample.lanes is not None and sample.lanes.alone) for _ in range(sample.cluster * (max(places) + 1))]
+    ends, started, launched = list[float](), 0, -NEVER
+    launch = board.number("cta_launch") * max(1.0, machine.warps / MOST_LAUNCHED) if sample.lanes is not None else 0.0
 
     def slots(copy: int) -> range:
         first = copy % different * sample.cluster
         return range(first, first + sample.cluster)
 
     def begin(at: float) -> None:
-        nonlocal started
+        nonlocal started, launched
+        at = launched = max(at, launched + launch)
         for rank, slot in enumerate(slots(started)):
             sim.start(actors, started, slot, sms[places[started % len(places)] * sample.cluster + rank], at, sample.cluster)
         started += 1
@@ -355,11 +381,15 @@ def _whole(sim: Simulation, actors: list[Actor], sample: Sample, ends: list[floa
     """Cycles of all CTAs of a place, from those that were simulated."""
     if not sample.whole:
         return extrapolated(sim, actors, sample, each)
+    if not ends and not sample.tiles:
+        raise cut.NotEnough("its warps wait for each other in a way that the model does not follow")
     last = (ends[-1] if ends else 0.0) - (cut.undrawn(sim, actors, sample) if sample.tiles else 0.0)
     if sample.wave is not None and sample.wave.dealt is not None:
         return cut.dealt(sim, sample.wave.dealt[1])
     more = each - len(ends)
-    if more > 0:
-        back = max(1, len(ends) // sample.resident // 2) * sample.resident
+    if more > 0 and len(ends) <= sample.resident:                # one turn of all places was seen
+        last += more * (ends[-1] - min(sim.starts.values())) / len(ends)
+    elif more > 0:
+        back = min(max(1, len(ends) // sample.resident // 2) * sample.resident, len(ends) - 1)
         last += more * (ends[-1] - ends[-1 - back]) / back
     return last

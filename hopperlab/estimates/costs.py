@@ -23,6 +23,8 @@ FREE = frozenset("mov cvta bra ret exit".split())
 BRANCH = 25.0               # cycles of a branch, with what brings lanes together behind it (Nsight's samples of the end of a tile of attention, H100),
 BACK = 6.0                  # and of one back to the head of a loop (stall counts of its machine code)
 STORED = 43.0               # cycles until what is stored into shared memory has left its registers (marks of the clock in attention/forward_fp8.cu: transposing warps)
+DENORMAL = frozenset("ex2 lg2 rsqrt sqrt".split())
+SCALED = 3                   # instructions that ptxas adds to one of these whose operand or result may be denormal (machine code)
 PRECISE = 10                 # instructions that ptxas makes of a reciprocal, a quotient or a root that is rounded to nearest,
 PRECISE_LATENCY = 100        # and cycles until it is there (Nsight's samples of the end of a tile of attention, H100)
 DIVISION = 20                # instructions that ptxas makes of one of integers, nearly all of which wait for the one before
@@ -30,6 +32,8 @@ HALVED = frozenset("max min setp selp set slct".split())      # of floats, too, 
 PACKED = frozenset("bf16x2 f16x2".split())
 STAYING = frozenset("max min selp".split())
 CHAINED = frozenset("max min".split())
+SECTOR = 32
+LOADED, PUT = 80.0, 90.0     # bytes as long as a request takes that asks for fewer, or stores fewer (benchmarks/lanes.py, streams of bytes)
 FOLLOWED = frozenset("bar barrier fence membar".split())
 
 
@@ -60,7 +64,8 @@ class Cost:
 class Priced:
     """An instruction's cost, and the registers that it reads and writes. follows: what stands behind it waits for it, though it writes none; chained: of the chains of
     which ptxas has one at a time; sums: float arithmetic; turns: a branch that is one in the machine code, too; least: cycles that it takes of a warp that meets no
-    other, on average (numbers that are all scaled by the same one take a slot each)."""
+    other, on average (numbers that are all scaled by the same one take a slot each); far: of lanes' own accesses of global memory (lane_loads.py) "load", "store", or "read"
+    for a load of what nobody writes, which ptxas moves over stores."""
 
     cost: Cost
     reads: tuple[str, ...]
@@ -70,6 +75,7 @@ class Priced:
     sums: bool
     turns: bool
     least: float
+    far: str = ""
 
 
 def priced(instr: Instr, counts: Mapping[str, int], board: Board, turns: bool = False) -> Priced:
@@ -78,7 +84,8 @@ def priced(instr: Instr, counts: Mapping[str, int], board: Board, turns: bool = 
     sums = instruction_class(instr) == "float" and not (cost.special or cost.alu)
     reads, writes = (tuple(reg.name for reg in registers) for registers in (instr.srcs(), instr.dsts()))
     least = cost.issue * (1.0 if sums and instr.op == "mul" else board.number("issue_alone"))
-    return Priced(cost, reads, writes, instr.op in FOLLOWED, instr.op in CHAINED, sums, turns, least)
+    far = "" if "lanes" not in counts else "store" if instr.op == "st" else "read" if "nc" in instr.mods else "load"
+    return Priced(cost, reads, writes, instr.op in FOLLOWED, instr.op in CHAINED, sums, turns, least, far)
 
 
 def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[float | None], board: Board) -> list[float]:
@@ -90,7 +97,7 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[float | None], boa
     here (o, scaled), else when there is nothing else to do (o, to which products are added). All of this as the machine code of attention/*.cu has it."""
     chained, ready = board.number("chain_alone"), dict[str, float]()
     read = {name for piece in pieces for one in piece if one.cost.issue for name in one.reads if name not in one.writes}
-    done = issued = least = special = maxima = turned = last = 0.0
+    done = issued = least = special = maxima = turned = last = put = 0.0
     found = []
     earlier: Sequence[Priced] = ()
     for piece, back in zip(pieces, again, strict=True):
@@ -105,7 +112,7 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[float | None], boa
                 issued, behind = issued + idle * cost.issue, behind + (not idle) * cost.issue
                 continue
             least += one.least
-            start = max(turned, max((ready.get(name, 0.0) for name in one.reads), default=0.0))
+            start, put = _past_stores(one.far, max(turned, max((ready.get(name, 0.0) for name in one.reads), default=0.0)), put)
             last = max(last, start)
             if one.turns:
                 turned = done = max(done, turned + issued) + BRANCH
@@ -123,9 +130,15 @@ def alone(pieces: Sequence[Sequence[Priced]], again: Sequence[float | None], boa
     return found
 
 
+def _past_stores(far: str, start: float, put: float) -> tuple[float, float]:
+    """When an access of global memory begins that could begin at `start`, and when the last store before the next one did. put: when the last one before it did."""
+    start = max(start, put) if far == "load" else start
+    return start, max(put, start) if far == "store" else put
+
+
 def _moves(piece: Sequence[Priced]) -> bool:
     """Whether it loads from shared memory and stores there, or the like."""
-    return any(one.cost.port and one.writes for one in piece) and any(one.cost.port and not one.writes for one in piece)
+    return any(one.cost.port and one.writes and not one.far for one in piece) and any(one.cost.port and not one.writes and not one.far for one in piece)
 
 
 def _in_order(piece: Sequence[Priced], at: float) -> float:
@@ -153,7 +166,8 @@ def single(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
     if precise(instr):
         return Cost(PRECISE, PRECISE_LATENCY, special=number("special_cycles"))
     if instr.op in SPECIAL:
-        return Cost(1, number("special_latency"), special=number("special_cycles"))
+        scaled = SCALED * (instr.op in DENORMAL and "ftz" not in instr.mods and instr.mods[-1] == "f32")
+        return Cost(1 + scaled, number("special_latency") + 4 * scaled, special=number("special_cycles"))
     if instr.op == "mma" or instr.op == "wmma":
         return Cost(1, number("mma_latency"), tensor=_mma_cycles(instr, board))
     if kind == "memory":
@@ -184,6 +198,9 @@ def _memory(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
     shared = counts.get("shared_load_wavefronts", 0) + counts.get("shared_store_wavefronts", 0)
     requests = counts.get("shared_load_requests", 0) + counts.get("shared_store_requests", 0) + counts.get("matrix_load_requests",
             0) + counts.get("matrix_store_requests", 0)
+    if counts.get("shared_atomic_requests"):
+        port = max(1.0, counts.get("shared_atomic_wavefronts", 0) / counts["shared_atomic_requests"])
+        return Cost(1, board.number("shared_latency") + port if instr.dsts() else 0, port=port)
     if requests:
         return Cost(1, board.number("shared_latency") + shared / requests if instr.dsts() else 0, port=shared / requests)
     for way, field in (("load", "loaded"), ("store", "stored")):
@@ -194,7 +211,8 @@ def _memory(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
         if counts.get(f"dsmem_{way}_bytes"):
             return Cost(1, board.number("dsmem_latency") if instr.dsts() else 0, port=32 * _width(instr) / board.number(f"dsmem_{way}"))
     if counts.get("global_atomic_requests"):
-        return Cost(1, board.number("l2_latency") + board.number("atomic_more") if instr.dsts() else 0, port=1)
+        sectors = counts.get("lane_atomic_sectors", 0) / counts["global_atomic_requests"]
+        return Cost(1, board.number("l2_latency") + board.number("atomic_more") if instr.dsts() else 0, port=max(1.0, sectors / 4), stored=32 * sectors)
     if "param" in instr.mods or "const" in instr.mods:
         return Cost(board.issue["free"], 0)
     return Cost(1, board.latency["memory"] if instr.dsts() else 0, port=1)
@@ -207,10 +225,21 @@ def _width(instr: Instr) -> int:
 
 
 def _global(way: str, field: str, counts: Mapping[str, int], requests: int, board: Board, past_l1: bool) -> Cost:
+    if "lane_missed" in counts and way == "load":
+        return _loaded(counts, board)
     sectors, nbytes = counts[f"global_{way}_sectors"] / requests, counts[f"global_{way}_bytes"] / requests
     lines = sectors if nbytes <= 16 * sectors else max(1.0, sectors / 4)          # scattered sectors lie in lines of their own
     port = max(lines, nbytes / board.number("shared_bytes"))
     part = board.number("store_parts") if way == "store" and nbytes < 32 * sectors else 1.0
     part = 1 / board.number("l1_missed") if way == "load" and past_l1 else part
-    moved: dict[str, Any] = {field: 32 * sectors * part}
+    moved: dict[str, Any] = {field: max(32 * sectors * part, PUT if "lanes" in counts else 0.0)}
     return Cost(1, board.number("l1_latency") if way == "load" else 0, port=port, **moved)
+
+
+def _loaded(counts: Mapping[str, float], board: Board) -> Cost:
+    """A load of which it is known what the L1 has (lane_loads.py)."""
+    requests, number = counts["global_load_requests"], board.number
+    missed = counts["lane_missed"] / requests
+    beyond = number("lane_load_l2") + counts["lane_far"] * number("lane_load_memory")
+    return Cost(1, number("l1_latency") + min(1.0, missed) * beyond, port=counts["lane_wavefronts"] / requests,
+                loaded=max(SECTOR * missed, LOADED * min(1.0, missed)))

@@ -209,7 +209,8 @@ class Tiles(Drawing):
 def lengths(launch: Plan, warps: int = 1) -> Lengths | None:
     """Of the tiles of a launch whose first `warps` warps of a CTA have the one that draws; None where nothing is found out."""
     shape = launch.geometry
-    if not any(instr.op == "atom" and "add" in instr.mods for instr in launch.body):
+    read = {reg.name for instr in launch.body for reg in instr.srcs()}
+    if not any(instr.op == "atom" and {"add", "shared"}.intersection(instr.mods) == {"add"} and any(reg.name in read for reg in instr.dsts()) for instr in launch.body):
         return None
     program = Program(control_flow(launch.program.ptx), launch.program.resources)
     few = geometry(shape.grid, min(shape.threads, 32 * warps), 32, shape.per_cta[2], shape.cluster if shape.explicit_cluster else None)

@@ -2,12 +2,14 @@
 """`hl.estimate`: how long a launch would take on an H200 or an H100, without one. Always an estimate, with the error that others of its kind had."""
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ..hopper import limits
 from ..runtime.errors import LaunchError
-from . import boards, chip, cut, order, outside, sample, l2_and_memory, wave
+from . import boards, chip, cut, lane_loads, order, outside, sample, l2_and_memory, wave
 from .boards import Board
 from .clock import megahertz
 from .accuracy import Family, family_of, measured
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from ..runtime.module import RawKernel
     from .sample import Sample
 
+CAUSE = re.compile(r"due to (.*?)(?: in the function .*)?$")
 SERIALISED = ("C7510", "C7511", "C7515")     # notes of ptxas: products wait for each other
 BUSY = 0.8           # of a unit's time, from which on it is what bounds a kernel
 
@@ -86,12 +89,9 @@ def estimate_launch(launch: Launch, board: str | None = None) -> Estimate:
 
 def sampled(planned: Any, name: str) -> Sample:
     """The sample of a launch (sample.planned). Raises LaunchError where its CTAs wait for ever, and where ptxas has put its products one after the other."""
-    use = planned.program.resources.get(planned.name)
-    notes = [note for note in getattr(use, "notes", ()) if note.code in SERIALISED]
+    notes = [note for note in getattr(planned.program.resources.get(planned.name), "notes", ()) if note.code in SERIALISED]
     if notes:
-        raise LaunchError(f"{name}: no estimate: ptxas lets each wgmma wait for the one before ({notes[0].code}), and spills "
-                          f"{use.spill_stores + use.spill_loads:,} bytes, which the emulator, that runs PTX, does not see. "
-                          f"Smaller tiles or more registers for the warps that multiply mend both")
+        raise LaunchError(f"{name}: no estimate: ptxas lets each wgmma wait for the one before, which the emulator, that runs PTX, does not see: {_why(notes[0])}")
     try:
         found = sample.typical(planned)
     except order.NotAlone as why:
@@ -100,10 +100,45 @@ def sampled(planned: Any, name: str) -> Sample:
     if stuck:
         raise LaunchError(f"{name}: no estimate: the CTAs that were run wait for others, which were not (one that waits for all CTAs of a grid is not estimated), or "
                           f"they deadlock:\n{stuck[0]}")
+    found = _with_lanes(found, _seen(found))
     found = replace(found, wave=wave.of(found))
     if found.lengths is not None or found.wave is None or found.wave.new:          # CTAs load nothing of what others do, or wait for memory (attention)
         return found
     return replace(found, outside=outside.of(planned, found.trace.maps.values(), found.loads))
+
+
+def _why(note: Any) -> str:
+    """Why ptxas does so, and what mends it."""
+    reason = CAUSE.search(note.text)
+    if "function call" in note.text:
+        return f"{note.code}, {reason[1] if reason else note.text}; an assert is one, which -DNDEBUG takes out, and so is a function that is not inlined"
+    if note.code == "C7511":
+        return f"{note.code}, too few registers; smaller tiles or more registers for the warps that multiply"
+    return f"{note.code}, {reason[1] if reason else note.text}"
+
+
+def _with_lanes(found: Sample, share: float) -> Sample:
+    """The same with what lanes load, where that matters. share: of the CTAs' work, what was seen."""
+    counting = found.counting
+    if not isinstance(counting, lane_loads.LaneCounting):
+        return found
+    sizes = {address: size for address, (_, size) in found.trace.read.items()}
+    read, written = (max(1.0, sum(n for n, _ in table.values())) for table in (found.trace.read, found.trace.written))
+    lanes = lane_loads.analysed(counting, len(found.ctas), min(found.resident, -(-found.total // limits.SMS)), found.plan.geometry.per_cta[2],
+                     found.total / len(found.ctas) / share, sizes, 1 + written / read)
+    counts: dict[int, dict[str, Any]] = {}
+    for index, each in found.counts.items():
+        missed = {"lane_missed": lanes.missed[index], "lane_far": lanes.far[index]} if index in lanes.missed else {}
+        counts[index] = {**each, **missed, "lanes": 1} if missed or "global_store_requests" in each else each
+    return replace(found, lanes=lanes, counts=counts)
+
+
+def _seen(found: Sample) -> float:
+    """Share of the CTAs' work that was sampled; 1 where that is not known."""
+    try:
+        return cut.progress(found)
+    except cut.NotEnough:
+        return 1.0
 
 
 def of_sample(found: Sample, name: str, table: Board) -> Estimate:

@@ -22,6 +22,7 @@ IN_STEP = 60, 90             # landings of keys and values on an SM, in all, up 
 @dataclass
 class Memory:
     """What an SM's share of the chip gives. l2, store, lane_store: bytes a cycle that it loads, that the copy engine stores, and lanes; dram: bytes of memory a cycle;
+    lanes: as l2, of what lanes load themselves, where it is known what the L1 has (0: it is not); lane_waits: as queued, of these;
     missed: share of loaded bytes that come from memory; cold: bytes that an SM loads at the latency of memory, at first;
     waited: cycles a load waits where others load as well; dirty: bytes that memory has to write because lines that come in push them out;
     share: of what comes in, as long as there are any; pace: of the SMs' clock, as a share of the highest: memory has its own, and is fewer
@@ -53,6 +54,8 @@ class Memory:
     pace: float = 1.0
     rows: float = 0.0
     steps: Sequence[float] = ()
+    lanes: float = 0.0
+    lane_waits: float = 0.0
 
 
 @dataclass

@@ -118,7 +118,7 @@ def together(traces: list[list[Step]]) -> list[tuple[int, list[tuple[Step, int]]
     where all multiply at the same places."""
     traces = [_whole_warps(trace) for trace in traces]
     longest = max(range(len(traces)), key=lambda k: len(traces[k]))
-    counts = [1] * len(traces[longest])
+    counts, more = [1] * len(traces[longest]), dict[int, int]()
     left = []
     for k, other in enumerate(traces):
         if k == longest:
@@ -127,15 +127,18 @@ def together(traces: list[list[Step]]) -> list[tuple[int, list[tuple[Step, int]]
         if places is None:
             left.append((k, [(entry, 1) for entry in other]))
             continue
-        for place in places:
+        for place, entry in zip(places, other, strict=True):
             counts[place] += 1
+            if entry[0] == T.ARRIVE:                     # by other lanes than those of the longest: one has arrived elsewhere
+                more[place] = more.get(place, 0) + entry[3] - traces[longest][place][3]
     if left:
         parts = [_parts(trace) for trace in traces]
         seen = min(map(len, parts)) - 1
         if seen and all(len({part[-1][:2] for part in some}) == 1 for some in zip(*(mine[:seen] for mine in parts))):
             ends = 1 if len(set(map(len, parts))) == 1 else 0        # of a sample that is cut, warps may have come to different places
             return [(longest, [entry for some in zip(*(mine[:seen + ends] for mine in parts)) for entry in _woven(some)])]
-    return [(longest, list(zip(traces[longest], counts, strict=True))), *left]
+    whole = [(*entry[:3], entry[3] + more[k] / counts[k], *entry[4:]) if more.get(k) else entry for k, entry in enumerate(traces[longest])]
+    return [(longest, list(zip(whole, counts, strict=True))), *left]
 
 
 def _whole_warps(trace: list[Step]) -> list[Step]:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..emulator.errors import BudgetExceeded
 from ..emulator.hazards.findings import Findings
 from ..emulator.launch import Plan, one_blas_thread, plan
-from ..emulator.machine.in_flight import BarrierOp, CpAsyncOp, GroupOp, Landing
 from ..emulator.observe.counting import Counting
 from ..emulator.observe.deadlock import Deadlock
 from ..emulator.observe.work import Work
@@ -28,6 +28,8 @@ from ..runtime.emulated import Mirrors
 from . import branching, order
 from .absent import Absent, Awaited, polls
 from .draws import GOLDEN, Lengths, by_chance, lengths
+from .lane_loads import LaneCounting, Lanes, lanes_load
+from .still import Still
 from .trace import FURTHEST, LOAD, MOST_ENTRIES, TILES, Enough, Recorder
 
 if TYPE_CHECKING:
@@ -54,37 +56,8 @@ UNEQUAL = 8                  # or at least so many where sequences are not as lo
 ENOUGH = 400.0               # blocks that its drawing warp runs in all
 CANDIDATES = 10              # CTAs of a launch of attention that are looked at for the one that does most
 EMPTY = 1.25                 # times as long as the shortest tile, up to which tiles may hold nothing: there is less to do than for one block
+PATIENT = 10                 # times as many blocks of a sample that has written nothing yet, where lanes move the data
 MOST_WORK = 60_000_000       # of a sample: a warp instruction is 1, a memory access 32 (emulator/observe/work.py)
-
-
-class Still(Landing):
-    """Operations in flight that signal and complete as ever, and move nothing."""
-
-    multiplies = False
-
-    def issue_copy(self, op: BarrierOp) -> None:
-        """A copy to shared memory."""
-        if type(op) is BarrierOp:
-            op.copy = _nothing
-        super().issue_copy(op)
-
-    def issue_store(self, op: GroupOp) -> None:
-        """A copy to global memory."""
-        op.read, op.write = _nothing_at_all, _nothing
-        super().issue_store(op)
-
-    def issue_cp(self, op: CpAsyncOp) -> None:
-        """cp.async."""
-        op.copy = _nothing
-        super().issue_cp(op)
-
-
-def _nothing(*_given: Any) -> None:
-    """Data stays where it is."""
-
-
-def _nothing_at_all(*_given: Any) -> np.ndarray:
-    return np.zeros(0, np.uint8)
 
 
 @dataclass
@@ -95,7 +68,8 @@ class Sample:
     asked: how many tensor and bulk loads the sampled CTAs have in all, where tiles are shared along k in even parts, else 0; loads: those of all CTAs, there.
     outside: what boxes of the launch's tensor loads have outside their arrays. done: of what a CTA does on average, what each did of a sample that was cut before it
     wrote anything, else 1. tiles: of a CTA on average, where they are drawn and as long as each other, else 0;
-    most: of the CTA that takes longest, where few follow each other and some have fewer rows, else 0; firsts: a sample of first tiles alone, of several lengths."""
+    most: of the CTA that takes longest, where few follow each other and some have fewer rows, else 0; firsts: a sample of first tiles alone, of several lengths.
+    lanes: what lanes load themselves, where nothing is multiplied by wgmma (`with_lanes`)."""
 
     plan: Plan
     machine: Any
@@ -116,6 +90,8 @@ class Sample:
     tiles: float = 0.0
     most: float = 0.0
     firsts: Sample | None = None
+    counting: Counting | None = None
+    lanes: Lanes | None = None
 
     @property
     def apart(self) -> bool:
@@ -155,7 +131,7 @@ def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, 
 
     def listen(machine: Any) -> list[Any]:
         still: Any = Still
-        counting: Any = Counting
+        counting: Any = LaneCounting if lanes_load(launch) else Counting
         machine.landing = still(machine)
         recorder = Recorder(machine, max(1, at_once // len(chosen)), most, draws, enough, early)
         heard.extend((recorder, counting(machine), Absent(machine, recorder.keep, alone)))
@@ -174,7 +150,7 @@ def run(launch: Plan, clusters: Sequence[int] = (0,), most: int = MOST_ENTRIES, 
         heard[0].restore()
         launch.memory.release_views()
         machine.findings.close()
-    found = Sample(launch, machine, heard[0], chosen.tolist(), shape.ctas, size, resident(*shape.per_cta), heard[1].detail, whole)
+    found = Sample(launch, machine, heard[0], chosen.tolist(), shape.ctas, size, resident(*shape.per_cta), heard[1].detail, whole, counting=heard[1])
     return _followed(found, chosen) if heard[2].raised else found
 
 
@@ -217,6 +193,9 @@ def typical(launch: Plan) -> Sample:
         if done and branching.follows(first.trace.turned, often[:first.cluster], first.whole):
             return replace(first, done=done)
         first = run(launch, alone=True)
+    if lanes_load(launch) and not first.whole and not first.trace.written:           # long loops of a few blocks each
+        with contextlib.suppress(BudgetExceeded):
+            first = run(launch, most=PATIENT * MOST_ENTRIES, alone=True)
     if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
         return fullest(launch, first, clusters, middle[0]) if "ex2" in ops and clusters > 1 else first
     if alike(launch, first, three, branching.counted(launch, three) if often is None else often):

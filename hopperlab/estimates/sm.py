@@ -41,8 +41,7 @@ class Simulation:
         self.products_take: dict[int, float] = {}                  # cycles, by instruction
         self.meeting = {release: board.cluster_barrier(32 * warps, release) for release in (False, True)}
         self.cta_ends: dict[tuple[int, int], float] = {}
-        self.left, self.places = dict[tuple[int, int], int](), dict[tuple[int, int], int]()
-        self.stamp, self.latest = 0, 0.0
+        self.left, self.places, self.stamp, self.latest = dict[tuple[int, int], int](), dict[tuple[int, int], int](), 0, 0.0
         self.sms: dict[tuple[int, int], Multiprocessor] = {}
         self.cluster_warps: dict[int, int] = {}
         self.store_ends: list[tuple[float, float]] = []
@@ -102,7 +101,7 @@ class Simulation:
             runner.over = True
             key = (runner.copy, runner.actor.slot)
             self.left[key] -= 1
-            self.cta_ends[key] = max(self.cta_ends.get(key, 0.0), runner.at)
+            self.cta_ends[key] = max(self.cta_ends.get(key, 0.0), runner.at + (self.numbers["lane_store_end"] if runner.put else 0.0))
             if not self.left[key]:
                 del self.places[key]
                 self.on_end(key, self.cta_ends[key])
@@ -142,18 +141,20 @@ class Simulation:
     def _moved(self, runner: Runner, sm: Multiprocessor, cost: Any, warps: int, end: float) -> float:
         """When what warps load from and store to global memory lets them go on."""
         at, memory = runner.at, self.memory
-        if cost.loaded:
+        if cost.loaded and memory.lanes:
+            end = sm.lanes(memory, at, cost.loaded * warps, end)
+        elif cost.loaded:
             missed = self.numbers["l1_missed"]
             nbytes = cost.loaded * warps * missed
             self._fetch(sm, at, nbytes)
-            through = sm.lanes.serve(at, nbytes / min(memory.l2, memory.dram / max(memory.missed, 1e-9)))
+            through = sm.by_lanes.serve(at, nbytes / min(memory.l2, memory.dram / max(memory.missed, 1e-9)))
             there = max(end + missed * (self.numbers["lane_latency_l2"] + memory.waited), through)
             if "wgmma" in runner.open or runner.groups.get("wgmma"):
                 runner.later = max(runner.later, there)                  # the products are waited for before it is used
             else:
                 end = there
         if cost.stored:
-            runner.wrote = True
+            runner.wrote, runner.put = True, memory.lanes > 0
             self.store_ends.append((sm.stores.serve(at, cost.stored * warps / memory.lane_store), cost.stored * warps))
             taken = sm.stores.free - self.numbers["store_queue"] / memory.lane_store
             end, sm.port.free = max(end, taken), max(sm.port.free, taken)
@@ -337,7 +338,7 @@ class Simulation:
         far = slot != runner.actor.slot
         runner.told = 0.0 if runner.actor.multiplies else max(runner.told, runner.at) + self.numbers["mbarrier_told"]
         at = runner.at + (self.numbers["mbarrier_remote"] - self.numbers["mbarrier"] if far else 0)
-        self._contribute((runner.copy, step[2]), step[3] * step[-1], step[4] * step[-1], at, self.counts.get(step[2], 1))
+        self._contribute((runner.copy, step[2]), round(step[3] * step[-1]), step[4] * step[-1], at, self.counts.get(step[2], 1))
         return True
 
     def _wait(self, runner: Runner, barrier: Barrier, phases: int, latency: float, look: float = 0.0) -> bool:

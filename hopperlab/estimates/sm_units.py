@@ -51,11 +51,12 @@ class Barrier:
 
 
 class Lately:
-    """What a cycle counts, of which those over SEEN cycles ago count next to nothing: for all units of an SM. since: when one counts 1; later ones count the more."""
+    """What a cycle counts, of which those over SEEN cycles ago count next to nothing: for all units of an SM. in_order: they serve one request after the other; since: when one counts 1; later ones count the more."""
 
-    __slots__ = ("at", "begun", "since", "weight", "seen", "units")
+    __slots__ = ("at", "begun", "since", "weight", "seen", "units", "in_order")
 
-    def __init__(self) -> None:
+    def __init__(self, in_order: bool = False) -> None:
+        self.in_order = in_order
         self.at = self.begun = self.since = self.seen = 0.0
         self.weight = 1.0
         self.units: list[Shared] = []
@@ -87,11 +88,11 @@ class Shared:
     """Serves what warps ask for in turn, where it is not known when they come: each takes longer by as much as others are there, on average over the last SEEN cycles.
     Warps that all run the same loop would else always miss each other, or always meet. What is asked of it is of the moment to which `lately` was moved."""
 
-    __slots__ = ("lately", "busy", "there", "all_of_them")
+    __slots__ = ("lately", "busy", "there", "all_of_them", "free")
 
     def __init__(self, lately: Lately) -> None:
         self.lately = lately
-        self.busy = self.all_of_them = 0.0
+        self.busy = self.all_of_them = self.free = 0.0
         self.there: dict[Any, float] = {}              # by warp: cycles that it was there
         lately.units.append(self)
 
@@ -106,7 +107,13 @@ class Shared:
 
     def become(self, other: Shared) -> None:
         """Have been asked for what another one was."""
-        self.busy, self.there, self.all_of_them = other.busy, dict(other.there), other.all_of_them
+        self.busy, self.there, self.all_of_them, self.free = other.busy, dict(other.there), other.all_of_them, other.free
+
+    def in_order(self, at: float, cycles: float) -> float:
+        """By how much a request that comes at `at` waits for those before it."""
+        waits = max(0.0, self.free - at)
+        self.free, self.busy = at + waits + cycles, self.busy + cycles
+        return waits
 
     def used(self, cycles: float, warp: Any) -> None:
         """A warp has the unit for so long."""
@@ -183,6 +190,8 @@ def later(units: Sequence[Shared], cycles: float, warp: Any, meets: float | None
     if not cycles:
         return [0.0] * len(units)
     lately = units[0].lately
+    if lately.in_order:
+        return [unit.in_order(lately.at, cycles) for unit in units]
     weight, room = lately.weight, lately.room(cycles, idle)
     found: list[float] = []
     known = had = more = took = -1.0
@@ -209,12 +218,12 @@ def later(units: Sequence[Shared], cycles: float, warp: Any, meets: float | None
 class Multiprocessor:
     """The units of an SM."""
 
-    def __init__(self) -> None:
-        self.lately = Lately()
+    def __init__(self, in_order: bool = False) -> None:
+        self.lately = Lately(in_order)
         self.parts = Parts(self.lately)
         self.idle = Shared(self.lately)
         self.products = Shared(self.lately)      # who has the tensor core, on average
-        self.tensor, self.port, self.engine, self.l2, self.dram, self.stores, self.lanes = (Unit() for _ in range(7))
+        self.tensor, self.port, self.engine, self.l2, self.dram, self.stores, self.by_lanes = (Unit() for _ in range(7))
         self.holder: Any = None          # who hands over products one after the other, and who waits for that
         self.held: list[Any] = []
         self.under_way = deque[float]()  # when the products handed over last are done
@@ -228,6 +237,20 @@ class Multiprocessor:
         (self.lately.move if self.products.there else self.lately.begin)(at)
         self.products.used(cycles, warp)
         return self.tensor.serve(at, cycles)
+
+    def lanes(self, memory: Any, at: float, nbytes: float, end: float) -> float:
+        """When what lanes load, and the L1 has not, is there: at `end`, where nobody else loads; later by as long as the L2 and memory (l2_and_memory.Memory) are at
+        work for others."""
+        waits = max(0.0, max(self.l2.free, self.dram.free) - at)
+        there = self.l2.serve(at, nbytes / memory.lanes)
+        if memory.missed:
+            missed = nbytes * memory.missed
+            pushed = min(missed * memory.share, max(0.0, memory.dirty - self.pushed))
+            self.pushed += pushed
+            there = max(there, self.dram.serve(at, (missed + pushed) / memory.dram))
+        self.loaded += nbytes
+        self.arrived += nbytes
+        return float(max(end + waits + min(1.0, memory.missed) * memory.lane_waits, there))
 
     def taken(self, end: float, most: int) -> float:
         """When the tensor cores take a product that will be done at `end`: at most so many before it, of all warpgroups, are under way then."""

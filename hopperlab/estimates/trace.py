@@ -74,6 +74,21 @@ def weights(machine: Any) -> NDArray[Any]:
     return found
 
 
+def polled(translation: Any) -> frozenset[int]:
+    """Blocks of loops that go on until somebody else has changed what they look at."""
+    ops, graph, found = translation.ops, translation.spans, set[int]()
+    for loop in translation.loops:
+        instrs = [i for block in loop.blocks for i in translation.function.body[slice(*graph[block])]]
+        decides = {reg.name for i in instrs if i.op in BRANCHES for reg in i.srcs()}
+        grown = -1
+        while len(decides) != grown:
+            grown = len(decides)
+            decides.update(reg.name for i in instrs if i.index not in ops and any(r.name in decides for r in i.dsts()) for reg in i.srcs())
+        if any(i.index in ops and ops[i.index].poll and any(r.name in decides for r in i.dsts()) for i in instrs):
+            found |= loop.blocks
+    return frozenset(found)
+
+
 class Parted:
     """A warp whose lanes stand at different places. runs: how often each lane has run a block since, by block; since: the entries that it had then; behind: and those
     that it had when lanes began with what others have not run, which are ahead of them (-1: none have)."""
@@ -104,6 +119,9 @@ class Parted:
         return first
 
 
+BRANCHES = frozenset("bra brx ret exit".split())
+
+
 class Enough(Exception):
     """The sample is as long as it need be; the rest goes on as it went."""
 
@@ -124,6 +142,7 @@ class Recorder(Listener):
         self.turned = [0] * len(self.branching)
         self.costs, self.worked = costs(machine.translation), 0
         self.maps: dict[int, Any] = {}               # that tensor loads have
+        self.polled = polled(machine.translation)
         self.polls: dict[int, set[int]] = {}
         self.parted: dict[int, Parted] = {}          # warps whose lanes stand at different places
         self.stores: set[int] = set()                # warps that have written since their last product
@@ -148,7 +167,7 @@ class Recorder(Listener):
         entry, warps = (BLOCK, -1, block.id), self.M.units(C).gw.tolist()
         if not self.M.whole(C) or not self.parted.keys().isdisjoint(warps):
             warps = self._fresh(C, warps, block.id)
-        if self.M.translation.watches(block.id):
+        if block.id in self.polled:
             warps = self._once(warps, block.id)
         for warp in warps:
             self.warps[warp].append(entry)
@@ -183,7 +202,7 @@ class Recorder(Listener):
         for warp in warps:
             last = self.warps[warp][-1] if self.warps[warp] else None
             seen = self.polls.setdefault(warp, set())
-            if last is None or last[0] != BLOCK or not self.M.translation.watches(last[2]):
+            if last is None or last[0] != BLOCK or last[2] not in self.polled:
                 seen.clear()
             if block not in seen:
                 seen.add(block)

@@ -23,7 +23,7 @@ from ..hopper import limits
 from . import order
 from .chip import amounts
 from .cut import NotEnough, progress
-from .sample import Still
+from .still import Still
 from .together import Together
 from .trace import LINE, Enough, Recorder
 
@@ -126,7 +126,8 @@ def of(sample: Sample) -> Together | None:
     """What a wave of a sample's launch shares; None where nothing is loaded twice, and where too little was seen.
     Attention asks for the keys and values of a head by many CTAs at about the same time, which all wait for them, and memory brings them once (profiles.json), or more
     often, where the L2 does not hold those of all heads that are at work."""
-    attends, at_once = any(instr.op == "ex2" for instr in sample.machine.body), limits.SMS * sample.resident
+    ops, at_once = {instr.op for instr in sample.machine.body}, limits.SMS * sample.resident
+    attends = "ex2" in ops and not ops.isdisjoint(("wgmma", "mma"))
     try:
         arrays, stored = amounts(sample, progress(sample))
     except NotEnough:

@@ -163,7 +163,7 @@ def _apply(M, view, index, info: Info, values) -> np.ndarray:
         if not np.array_equal(new, old):
             M.progress += 1
         return old
-    if not info.returns and info.fn in _ADDITIVE:
+    if info.fn in _ADDITIVE and not (info.returns and M.translation.wants_result(info.index)):
         M.progress += 1
         info.fn.at(view, index, values[0])
         return old
