@@ -182,6 +182,8 @@ def single(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
         return Cost(DIVISION, 5 * DIVISION, special=number("special_cycles"), alu=DIVISION)
     issue = board.issue.get(kind, 1.0)
     alu = number("alu_cycles") * issue if kind in ("integer", "convert") or instr.op in HALVED else 0.0
+    if kind == "integer":                                # ptxas has the other pipe do a part of them
+        alu *= 1 - number("alu_spared") * (2.0 if instr.op in ("mul", "mad") else 1.0)
     return Cost(issue, latency, alu=alu, stays=alu if instr.op in STAYING or kind == "convert" and PACKED.intersection(instr.mods) else 0.0)
 
 
@@ -195,6 +197,8 @@ def _mma_cycles(instr: Instr, board: Board) -> float:
 
 def _memory(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
     """ld, st, ldmatrix and the like, with what they cost on average where they ran."""
+    if "const" in instr.mods:
+        return Cost(board.issue["free"], 0)
     shared = counts.get("shared_load_wavefronts", 0) + counts.get("shared_store_wavefronts", 0)
     requests = counts.get("shared_load_requests", 0) + counts.get("shared_store_requests", 0) + counts.get("matrix_load_requests",
             0) + counts.get("matrix_store_requests", 0)
@@ -213,7 +217,7 @@ def _memory(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
     if counts.get("global_atomic_requests"):
         sectors = counts.get("lane_atomic_sectors", 0) / counts["global_atomic_requests"]
         return Cost(1, board.number("l2_latency") + board.number("atomic_more") if instr.dsts() else 0, port=max(1.0, sectors / 4), stored=32 * sectors)
-    if "param" in instr.mods or "const" in instr.mods:
+    if "param" in instr.mods:
         return Cost(board.issue["free"], 0)
     return Cost(1, board.latency["memory"] if instr.dsts() else 0, port=1)
 
@@ -232,7 +236,10 @@ def _global(way: str, field: str, counts: Mapping[str, int], requests: int, boar
     port = max(lines, nbytes / board.number("shared_bytes"))
     part = board.number("store_parts") if way == "store" and nbytes < 32 * sectors else 1.0
     part = 1 / board.number("l1_missed") if way == "load" and past_l1 else part
-    moved: dict[str, Any] = {field: max(32 * sectors * part, PUT if "lanes" in counts else 0.0)}
+    moved: dict[str, Any] = {field: 32 * sectors * part}
+    if way == "store" and "lanes" in counts:
+        put = counts["lane_put_sectors"] / requests
+        moved = {field: max(32 * put * (1.0 if counts["lane_whole"] else part), PUT * min(1.0, put))}
     return Cost(1, board.number("l1_latency") if way == "load" else 0, port=port, **moved)
 
 

@@ -126,10 +126,12 @@ def _with_lanes(found: Sample, share: float) -> Sample:
     read, written = (max(1.0, sum(n for n, _ in table.values())) for table in (found.trace.read, found.trace.written))
     lanes = lane_loads.analysed(counting, len(found.ctas), min(found.resident, -(-found.total // limits.SMS)), found.plan.geometry.per_cta[2],
                      found.total / len(found.ctas) / share, sizes, 1 + written / read)
+    whole = lane_loads.stored_whole(found.counts.values())
     counts: dict[int, dict[str, Any]] = {}
     for index, each in found.counts.items():
         missed = {"lane_missed": lanes.missed[index], "lane_far": lanes.far[index]} if index in lanes.missed else {}
-        counts[index] = {**each, **missed, "lanes": 1} if missed or "global_store_requests" in each else each
+        stores = {"lane_whole": int(whole)} if "global_store_requests" in each else {}
+        counts[index] = {**each, **missed, **stores, "lanes": 1} if missed or stores else each
     return replace(found, lanes=lanes, counts=counts)
 
 

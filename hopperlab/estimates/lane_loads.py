@@ -16,16 +16,19 @@ from ..emulator.observe.counting import Counting
 from ..hopper import limits
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from numpy.typing import NDArray
 
     from ..emulator.launch import Plan
     from ..emulator.machine.cohort import Cohort
 
 SECTOR, LINE, L1 = 32, 128, 256 << 10
-ONE_WORD, ONE_SUM = 2.7, 0.5      # cycles of the L2 for an atomic of one word, and for a warp's sum (benchmarks/lanes.py, global atomics: one)
+ONE_FLOAT, ONE_WORD, ONE_SUM = 2.7, 1.4, 0.5      # cycles of the L2 for an atomic of a float, or another one whose old value is wanted, of an integer, and for a
+                             # warp's sum of one word (benchmarks/lanes.py, global atomics: one)
 ENGINES = frozenset(("cp", "mbarrier"))
 SUMS = frozenset("f16 f16x2 bf16 bf16x2 f32 f64 cas exch".split())       # that a warp does not add up itself
-FEW = 8                      # words of a warp's atomics, up to which others may wait for one
+FEW = 64                     # lines that atomics go to at the same time, up to which others may wait for one
 LINES = 4                    # that the L1 looks up a cycle (benchmarks/lanes.py, hits)
 CLOSE = 512                  # bytes in one piece, from which on memory brings them as fast as it can
 SCATTERED = 72               # bytes of memory's time that a shorter piece takes beside its own (benchmarks/lanes.py, sectors)
@@ -33,6 +36,8 @@ PAST_L1 = frozenset("cg cv cs volatile relaxed acquire".split())
 BESIDE = 36                  # and one beside which others ask for more of the row, as where tiles are turned over (fitted on two)
 SMALL = 64                   # bytes of pieces that are asked for by chance
 KEEPS, FORGETS = 30e6, 42e6  # bytes that move between two reads of a sector, up to which the L2 has it, and from which on it has not (boards.py: l2_keeps)
+WORD = 1 << 48               # above an address
+WHOLE = 0.9                  # of the bytes of sectors, from which on they are stored to as a whole
 SLOT = 1 << 44               # above the number of a sector
 
 
@@ -43,11 +48,14 @@ class LaneCounting(Counting):
         super().__init__(machine)  # type: ignore[no-untyped-call]
         self.asked: list[tuple[int, int, NDArray[Any]]] = []           # instruction, array, sectors of CTAs
         self.raw: dict[int, float] = defaultdict(float)                # bytes, by array
-        self.hot: dict[int, float] = defaultdict(float)                # cycles of the L2 for atomics on one word, by its address
+        self.put: tuple[int, NDArray[Any]] = (-1, np.zeros(0, np.int64))        # the latest store, and the sectors of warps that it and those just before it went to
+        self.hot: dict[int, float] = defaultdict(float)                # cycles of the L2 for atomics in one line
 
     def global_read(self, C: Cohort, address: NDArray[Any], parts: list[Any], info: Any) -> None:
         """ld.global."""
         super().global_read(C, address, parts, info)
+        if "const" in self.M.body[info.index].mods:                    # operands of what uses them
+            return
         at = np.broadcast_to(np.asarray(address).view(np.int64), C.n)
         if len(address) == 1:
             wavefronts = lines = C.count_warps()
@@ -62,6 +70,16 @@ class LaneCounting(Counting):
             self.asked.append((info.index, allocation.address, np.unique(slot[mine] * SLOT + (at[mine] >> 5))))
 
 
+    def global_written(self, C: Cohort, address: NDArray[Any], parts: list[Any], info: Any, value: Any) -> None:
+        """st.global: sectors that the store before it has begun go to the L2 with that."""
+        super().global_written(C, address, parts, info, value)
+        at = np.broadcast_to(np.asarray(address).view(np.int64), C.n)
+        keys = np.unique((C.gids >> 5) * SLOT + (at >> 5))
+        latest, before = self.put
+        fresh = np.setdiff1d(keys, before, assume_unique=True) if latest != info.index else keys
+        self.put = info.index, keys if len(fresh) == len(keys) else np.union1d(keys, before)
+        self._access("lane_put", info.index, (("sectors", len(fresh)),))
+
     def global_atomic(self, C: Cohort, parts: list[Any], info: Any) -> None:
         """atom.global or red.global: the L2 does a word's one after the other; sums of integers that nobody asks for a warp adds up itself."""
         super().global_atomic(C, parts, info)
@@ -71,15 +89,24 @@ class LaneCounting(Counting):
             at = np.broadcast_to(allocation.address + np.atleast_1d(np.asarray(offsets)), (C.n,) if np.size(offsets) == 1 else np.shape(offsets)).astype(np.int64)
             warps = (C.gids if len(at) == C.n else C.gids[lanes]) >> 5
             self._access("lane_atomic", info.index, (("sectors", len(np.unique(warps * SLOT + (at >> 5)))),))
-            words, counts = np.unique(at if alone else np.unique(warps * (SLOT << 3) + at) % (SLOT << 3), return_counts=True)
-            if len(words) <= FEW:
-                for word, count in zip(words.tolist(), counts.tolist(), strict=True):
-                    self.hot[word] += count * (ONE_WORD if alone else ONE_SUM)
+            self._hot(warps * WORD + at, alone)
+
+    def _hot(self, keys: NDArray[Any], alone: bool) -> None:
+        """Atomics of warps' lanes, as warp * WORD + address: of a sector the L2 takes as many turns as lanes want the same word. alone: a warp adds none up itself."""
+        words, counts = np.unique(keys, return_counts=True)
+        firsts = np.flatnonzero(np.diff(words >> 5, prepend=-1))
+        turns = np.maximum.reduceat(counts, firsts)
+        if not alone:                                                  # all lanes of a warp want one word
+            turns = np.where((turns == 32) & (np.diff(np.append(firsts, len(words))) == 1), ONE_SUM / ONE_WORD, turns)
+        lines, of = np.unique(words[firsts] % WORD >> 7, return_inverse=True)
+        if len(lines) <= FEW:
+            for line, cycles in zip(lines.tolist(), np.bincount(of.ravel(), turns).tolist(), strict=True):
+                self.hot[line] += cycles * (ONE_FLOAT if alone else ONE_WORD)
 
 
 @dataclass
 class Lanes:
-    """hot: cycles that the L2 takes for all atomics of one word; missed: sectors that come from the L2, by instruction; loaded: the same in bytes, by array; raw: bytes that lanes ask for, by array; run: bytes in one piece of
+    """hot: cycles that the L2 takes for all atomics in one line; missed: sectors that come from the L2, by instruction; loaded: the same in bytes, by array; raw: bytes that lanes ask for, by array; run: bytes in one piece of
     what comes, by array; again: share of it that the L2 has given up since it was asked for; far: of these, what comes from memory, by instruction; alone: whether nothing but lanes moves
     data: then units serve warps one after the other, else those that wait for copies meet each other less (sm_units.py)."""
 
@@ -144,3 +171,9 @@ def analysed(counting: LaneCounting, ctas: int, resident: int, shared: int, more
 def lanes_load(launch: Plan) -> bool:
     """Whether a kernel is one in which it matters what lanes load themselves: those that multiply by wgmma wait for copies."""
     return all(instr.op != "wgmma" for instr in launch.body)
+
+
+def stored_whole(counts: Collection[Mapping[str, float]]) -> bool:
+    """Whether nearly all sectors are stored to as a whole, by one store or by several right after each other. counts: by instruction."""
+    nbytes, sectors = (sum(each.get(name, 0) for each in counts) for name in ("global_store_bytes", "lane_put_sectors"))
+    return nbytes >= WHOLE * SECTOR * sectors

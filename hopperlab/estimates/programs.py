@@ -31,6 +31,7 @@ STORED = 1000.0      # and bytes of each warp's stores
 BETWEEN = 40.0       # issue slots between products that follow each other, at most
 SLIVER = 2.0         # issue slots of an arrival itself
 ROWS = 2             # of a product that a thread has
+SPARED = 0.5         # of integer arithmetic, what the pipe for floats does in kernels whose lanes move all data: multiplications, and moves, shifts and sums as such
 MANY, MANY_ALONE = 80, 90      # maxima of a block, of more than which more chains of them cost time beside others: where products of two groups are under way, and of one
 
 
@@ -67,7 +68,10 @@ def programs(sample: Sample, board: Board) -> list[Actor]:
     for slot in range(len(sample.ctas)):
         traces = sample.trace.warps[slot * width:(slot + 1) * width]
         for first in range(0, width, 4):
-            for start, merged in together(traces[first:first + 4]):
+            groups = together(traces[first:first + 4])
+            if sample.lanes is not None and sample.lanes.alone and len(groups) > 1:
+                groups = [(_leads(groups), groups[0][1]), *groups[1:]]
+            for start, merged in groups:
                 steps = pricer.steps(merged)
                 if sample.done < 1:
                     steps.insert(len(steps) // 2, (T.MARK,))
@@ -79,6 +83,14 @@ def programs(sample: Sample, board: Board) -> list[Actor]:
     split = max(_split(sample.machine.body[start:end]) for start, end in sample.machine.translation.spans)
     others = sum(actor.multiplies for actor in actors) // len(sample.ctas) - 1
     return [_beside_others(actor, split, others) if actor.multiplies else actor for actor in actors]
+
+
+def _leads(groups: list[tuple[int, list[tuple[Step, int]]]]) -> int:
+    """Of the warps of a warpgroup that go together, the one from which on they follow each other, if they do: each is on a part of the SM of its own. groups: theirs
+    first, then those of others alone."""
+    others = {start for start, _ in groups[1:]}
+    mine = [warp for warp in range(4) if warp not in others]
+    return next((warp for warp in mine if (warp - 1) % 4 in others and all((warp + k) % 4 in mine for k in range(len(mine)))), groups[0][0])
 
 
 def _beside_others(actor: Actor, split: int, others: int) -> Actor:
@@ -214,6 +226,7 @@ class Pricer:
 
     def __init__(self, sample: Sample, board: Board):
         self.body, self.spans = sample.machine.body, sample.machine.translation.spans
+        board = board.having(alu_spared=SPARED) if sample.lanes is not None and sample.lanes.alone else board
         self.counts, self.board = sample.counts, board.having(store_parts=store_parts(sample, board)) if sample.apart else board
         blocks = Counter(entry[2] for warp in sample.trace.warps for entry in warp if entry[0] == T.BLOCK)
         self._runs = {at: often for block, often in blocks.items() for at in range(*self.spans[block])}

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 ALIKE = 1.1                  # by which traces of CTAs that do the same may differ in length
 MIXED = 12                   # clusters of a sample of CTAs that differ
+MIXED_LANES = 64             # and where lanes move all data, which is quick to run
 LONGEST = 3                  # lengths, the longest, of which so many CTAs are sampled, where each has an SM of its own and one tile
 FIRSTS = 0.0, 0.5            # and others, of first tiles by length, where more are drawn,
 MOST_FIRST = 700             # blocks that the drawing warp runs in one, at most: some hundred of keys
@@ -200,7 +201,8 @@ def typical(launch: Plan) -> Sample:
         return fullest(launch, first, clusters, middle[0]) if "ex2" in ops and clusters > 1 else first
     if alike(launch, first, three, branching.counted(launch, three) if often is None else often):
         return first
-    return run(launch, np.random.default_rng(1).permutation(clusters)[:MIXED].tolist(), most=MOST_ENTRIES * FURTHEST)
+    mixed = np.random.default_rng(1).permutation(clusters)[:MIXED if ops & {"cp", "mbarrier", "wgmma", "mma"} else MIXED_LANES]
+    return run(launch, mixed.tolist(), most=MOST_ENTRIES * FURTHEST)
 
 
 def shared_along_k(launch: Plan, clusters: int) -> Sample | None:
