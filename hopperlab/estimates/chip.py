@@ -14,7 +14,6 @@ from .boards import Board
 from .clock import Busy, mean_busy, megahertz
 from .cut import extrapolated, progress
 from .programs import Actor, asked_at_once, programs
-from .lane_loads import Lanes
 from .l2_and_memory import Memory, Traffic, dram_share, first_tiles, l2_share, outside_share, queued, serving
 from .sm import Simulation
 from .together import STEP
@@ -30,8 +29,8 @@ SCATTERED = 2                # tiles of a CTA until those that began at differen
 AGAIN = 2                    # runs in which what the L2 is asked for follows from how busy the tensor cores were,
 WAITING = 6                  # or how long lanes wait for memory from how busy it was,
 SETTLED = 0.002              # unless one takes as long as the one before it, but for this share
+TWO = 2                      # CTAs that are sampled where all do as much
 FULL = 0.9                   # of its time, that a unit is busy at most (counted: 0.89 to 0.91 of issue slots)
-L2_HELD = 45e6               # bytes of an array that the L2 holds of one of which it is asked for pieces from all over
 MOST_LAUNCHED = 23           # warps of a CTA, from which on it takes longer to launch (benchmarks/lanes.py, launches)
 MOST_SIMULATED = 6           # CTAs, of each place on an SM, that follow each other before the rest is added up
 
@@ -60,22 +59,12 @@ def amounts(sample: Sample, share: float, ended: float = 1.0) -> tuple[dict[int,
         factor, more = sample.lengths.all.sum() / sum(sample.seen), len(sample.lengths.all) / len(sample.seen)
     read, written = sample.trace.read, sample.trace.written
     if sample.lanes is not None:
-        return _of_lanes(sample, sample.lanes, factor), more * sum(n for n, _ in written.values())
+        return sample.lanes.by_array(read, factor), more * sum(n for n, _ in written.values())
     if sample.wave is not None and sample.wave.dealt is not None:
         factor = sample.wave.dealt[2] / sum(entry[0] == LOAD for warp in sample.trace.warps for entry in warp)
     sums = read.keys() & written.keys() if sample.asked else ()            # of others: they are in the L2
     loaded = {address: (n * factor, 0.0 if address in sums else min(n * factor, size)) for address, (n, size) in read.items()}
     return loaded, sum(size for _, size in written.values()) if sample.asked else more * sum(n for n, _ in written.values())
-
-
-def _of_lanes(sample: Sample, lanes: Lanes, factor: float) -> dict[int, tuple[float, float]]:
-    """What all CTAs load, by array, where lanes load themselves: without what the L1 has, and as long as memory takes for what differs."""
-    l2 = float(L2_HELD)
-    found = {}
-    for address, (n, size) in sample.trace.read.items():
-        loaded = factor * (max(0.0, n - lanes.raw.get(address, 0.0)) + lanes.loaded.get(address, 0.0))
-        found[address] = loaded, lanes.brought(address, loaded, size, l2) * lanes.takes(address)
-    return found
 
 
 def traffic(sample: Sample, share: float, board: Board, rounds: float, apart: bool = False, ended: float = 1.0, near: float = 1.0, early: float = 1.0) -> Traffic:
@@ -235,7 +224,7 @@ class Part:
         seen = sim.latest
         if sample.lengths is not None:                       # by the lengths of all tiles: SMs that have shorter ones end sooner
             seen = cycles * self.places / len(sms) * len(sim.starts) / len(sample.ctas) * sum(sample.seen) / float(sample.lengths.all.sum())
-        elif sample.whole:
+        elif sample.whole and not started_together(sample, self.each):
             seen = cycles * (len(ends) or 1) * self.places * sample.cluster / sample.total
         busy = mean_busy(sms, seen, cycles, moved, active, active / board.number("sms"))
         if sample.lanes is not None and sample.lanes.alone and (most := max(busy.issue / FULL, busy.special / FULL, busy.port)) > 1:
@@ -345,7 +334,9 @@ def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each
     different = len(sample.ctas) // sample.cluster
     most = 1 if sample.done < 1 else MOST_SIMULATED * (3 if different > 1 else 1)
     left, places = min(each, most * sample.resident), [0]
-    if each <= sample.resident and sample.lengths is not None and not len(sample.lengths.drawn):
+    if started_together(sample, each):
+        left, places = different, [number // each for number in range(different)]
+    elif each <= sample.resident and sample.lengths is not None and not len(sample.lengths.drawn):
         left = different                                     # each on its own SM, or with who shares it, where it tells how long a tile of its length takes
         found = [number % int(board.number("sms")) for number in sample.ctas]
         places = [list(dict.fromkeys(found)).index(place) for place in found]
@@ -375,6 +366,11 @@ def _run(sample: Sample, actors: list[Actor], board: Board, memory: Memory, each
         begin(board.number("start_cycles") + place * (board.number("staggered") if sample.lengths is not None and len(sample.lengths.drawn) else 0.0))
     sim.run()
     return sim, sms, sorted(ends)
+
+
+def started_together(sample: Sample, each: int) -> bool:
+    """Whether all CTAs run at the same time, and lanes move all data: then the one that does most decides, not what they do on average."""
+    return sample.lanes is not None and sample.lanes.alone and len(sample.ctas) > TWO * sample.cluster and each <= sample.resident
 
 
 def _whole(sim: Simulation, actors: list[Actor], sample: Sample, ends: list[float], each: int) -> float:

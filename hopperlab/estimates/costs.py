@@ -183,7 +183,7 @@ def single(instr: Instr, counts: Mapping[str, int], board: Board) -> Cost:
     issue = board.issue.get(kind, 1.0)
     alu = number("alu_cycles") * issue if kind in ("integer", "convert") or instr.op in HALVED else 0.0
     if kind == "integer":                                # ptxas has the other pipe do a part of them
-        alu *= 1 - number("alu_spared") * (2.0 if instr.op in ("mul", "mad") else 1.0)
+        alu *= 1 - number("alu_spared") * (3.0 if instr.op in ("mul", "mad") else 1.0)
     return Cost(issue, latency, alu=alu, stays=alu if instr.op in STAYING or kind == "convert" and PACKED.intersection(instr.mods) else 0.0)
 
 

@@ -16,7 +16,7 @@ from ..emulator.observe.counting import Counting
 from ..hopper import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from ..emulator.machine.cohort import Cohort
 
 SECTOR, LINE, L1 = 32, 128, 256 << 10
-ONE_FLOAT, ONE_WORD, ONE_SUM = 2.7, 1.4, 0.5      # cycles of the L2 for an atomic of a float, or another one whose old value is wanted, of an integer, and for a
-                             # warp's sum of one word (benchmarks/lanes.py, global atomics: one)
+ONE_FLOAT, ONE_WORD, ONE_SUM = 2.7, 1.4, 0.5      # cycles of the L2 for an atomic of a float, of an integer, and for a warp's sum of one word (benchmarks/lanes.py,
+                             # global atomics: one)
 ENGINES = frozenset(("cp", "mbarrier"))
-SUMS = frozenset("f16 f16x2 bf16 bf16x2 f32 f64 cas exch".split())       # that a warp does not add up itself
+FLOATS = frozenset("f16 f16x2 bf16 bf16x2 f32 f64".split())
 FEW = 64                     # lines that atomics go to at the same time, up to which others may wait for one
 LINES = 4                    # that the L1 looks up a cycle (benchmarks/lanes.py, hits)
 CLOSE = 512                  # bytes in one piece, from which on memory brings them as fast as it can
@@ -37,6 +37,7 @@ BESIDE = 36                  # and one beside which others ask for more of the r
 SMALL = 64                   # bytes of pieces that are asked for by chance
 KEEPS, FORGETS = 30e6, 42e6  # bytes that move between two reads of a sector, up to which the L2 has it, and from which on it has not (boards.py: l2_keeps)
 WORD = 1 << 48               # above an address
+L2_HELD = 45e6               # bytes that the L2 holds of an array of which it is asked for pieces from all over
 WHOLE = 0.9                  # of the bytes of sectors, from which on they are stored to as a whole
 SLOT = 1 << 44               # above the number of a sector
 
@@ -49,7 +50,7 @@ class LaneCounting(Counting):
         self.asked: list[tuple[int, int, NDArray[Any]]] = []           # instruction, array, sectors of CTAs
         self.raw: dict[int, float] = defaultdict(float)                # bytes, by array
         self.put: tuple[int, NDArray[Any]] = (-1, np.zeros(0, np.int64))        # the latest store, and the sectors of warps that it and those just before it went to
-        self.hot: dict[int, float] = defaultdict(float)                # cycles of the L2 for atomics in one line
+        self.hot: dict[int, float] = defaultdict(float)                # cycles of the L2 for atomics in a line, by CTA * WORD + line
 
     def global_read(self, C: Cohort, address: NDArray[Any], parts: list[Any], info: Any) -> None:
         """ld.global."""
@@ -84,24 +85,32 @@ class LaneCounting(Counting):
         """atom.global or red.global: the L2 does a word's one after the other; sums of integers that nobody asks for a warp adds up itself."""
         super().global_atomic(C, parts, info)
         instr = self.M.body[info.index]
-        alone = not SUMS.isdisjoint(instr.mods) or info.returns and self.M.translation.wants_result(info.index)
+        floats = not FLOATS.isdisjoint(instr.mods)
+        added = not floats and "cas" not in instr.mods and not (info.returns and self.M.translation.wants_result(info.index))
         for allocation, lanes, offsets in parts:
             at = np.broadcast_to(allocation.address + np.atleast_1d(np.asarray(offsets)), (C.n,) if np.size(offsets) == 1 else np.shape(offsets)).astype(np.int64)
             warps = (C.gids if len(at) == C.n else C.gids[lanes]) >> 5
             self._access("lane_atomic", info.index, (("sectors", len(np.unique(warps * SLOT + (at >> 5)))),))
-            self._hot(warps * WORD + at, alone)
+            self._hot(warps * WORD + at, floats, added)
 
-    def _hot(self, keys: NDArray[Any], alone: bool) -> None:
-        """Atomics of warps' lanes, as warp * WORD + address: of a sector the L2 takes as many turns as lanes want the same word. alone: a warp adds none up itself."""
+    def _hot(self, keys: NDArray[Any], floats: bool, added: bool) -> None:
+        """Atomics of warps' lanes, as warp * WORD + address: of a sector the L2 takes as many turns as lanes want the same word. added: a warp may add them up itself."""
         words, counts = np.unique(keys, return_counts=True)
         firsts = np.flatnonzero(np.diff(words >> 5, prepend=-1))
         turns = np.maximum.reduceat(counts, firsts)
-        if not alone:                                                  # all lanes of a warp want one word
+        if added:                                                      # all lanes of a warp want one word
             turns = np.where((turns == 32) & (np.diff(np.append(firsts, len(words))) == 1), ONE_SUM / ONE_WORD, turns)
-        lines, of = np.unique(words[firsts] % WORD >> 7, return_inverse=True)
-        if len(lines) <= FEW:
+        slots, at = words[firsts] // WORD // self.M.warps, words[firsts] % WORD >> 7
+        lines, of = np.unique(slots * WORD + at, return_inverse=True)
+        if len(lines) <= FEW * (int(slots.max()) + 1):
             for line, cycles in zip(lines.tolist(), np.bincount(of.ravel(), turns).tolist(), strict=True):
-                self.hot[line] += cycles * (ONE_FLOAT if alone else ONE_WORD)
+                self.hot[line] += cycles * (ONE_FLOAT if floats else ONE_WORD)
+
+    def hottest(self, more: float) -> float:
+        """Cycles of the L2 for the line that takes longest. more: CTAs for each of the sampled ones, of lines that several of these want; others are one CTA's own."""
+        lines, of = np.unique(np.array(list(self.hot), np.int64) % WORD, return_inverse=True)
+        cycles, ctas = np.bincount(of.ravel(), list(self.hot.values()), len(lines)), np.bincount(of.ravel(), minlength=len(lines))
+        return float(np.where(ctas > 1, cycles * more, cycles).max(initial=0.0))
 
 
 @dataclass
@@ -127,6 +136,15 @@ class Lanes:
         different = size * -float(np.expm1(-nbytes / size))
         return different + (nbytes - different) * max(0.0, 1 - l2 / size)
 
+    def by_array(self, read: Mapping[int, Sequence[float]], factor: float) -> dict[int, tuple[float, float]]:
+        """What all CTAs load, by array, without what the L1 has, and as long as memory takes for what differs. read: bytes that the sampled ones ask for, and of
+        each array; factor: CTAs for each of these."""
+        found = {}
+        for address, (n, size) in read.items():
+            loaded = factor * (max(0.0, n - self.raw.get(address, 0.0)) + self.loaded.get(address, 0.0))
+            found[address] = loaded, self.brought(address, loaded, size, L2_HELD) * self.takes(address)
+        return found
+
     def takes(self, array: int) -> float:
         """Times as long that memory takes for an array's bytes than for those in one piece."""
         run = self.run.get(array, CLOSE)
@@ -136,7 +154,7 @@ class Lanes:
 def analysed(counting: LaneCounting, ctas: int, resident: int, shared: int, more: float, sizes: dict[int, float], stored: float = 1.0) -> Lanes:
     """What was asked for. ctas: sampled ones; shared: bytes of shared memory that a CTA has; more: CTAs of the launch for each of the sampled ones; sizes: of
     arrays; stored: bytes that are loaded and stored for each that is loaded."""
-    found = Lanes(raw=dict(counting.raw), hot=max(counting.hot.values(), default=0.0) * more, alone={i.op for i in counting.M.body}.isdisjoint(ENGINES))
+    found = Lanes(raw=dict(counting.raw), hot=counting.hottest(more), alone={i.op for i in counting.M.body}.isdisjoint(ENGINES))
     if not counting.asked:
         return found
     body = counting.M.body

@@ -31,7 +31,7 @@ STORED = 1000.0      # and bytes of each warp's stores
 BETWEEN = 40.0       # issue slots between products that follow each other, at most
 SLIVER = 2.0         # issue slots of an arrival itself
 ROWS = 2             # of a product that a thread has
-SPARED = 0.5         # of integer arithmetic, what the pipe for floats does in kernels whose lanes move all data: multiplications, and moves, shifts and sums as such
+SPARED = 0.3         # of integer arithmetic, what the pipe for floats does in kernels whose lanes move all data: multiplications, and moves, shifts and sums as such
 MANY, MANY_ALONE = 80, 90      # maxima of a block, of more than which more chains of them cost time beside others: where products of two groups are under way, and of one
 
 

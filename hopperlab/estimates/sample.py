@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 ALIKE = 1.1                  # by which traces of CTAs that do the same may differ in length
 MIXED = 12                   # clusters of a sample of CTAs that differ
-MIXED_LANES = 64             # and where lanes move all data, which is quick to run
+SOME = 4                     # CTAs of which it is looked at whether they do as much as the first one, where lanes move all data,
+MIXED_LANES = 64             # and how many are sampled if they do not: they are quick to run
 LONGEST = 3                  # lengths, the longest, of which so many CTAs are sampled, where each has an SM of its own and one tile
 FIRSTS = 0.0, 0.5            # and others, of first tiles by length, where more are drawn,
 MOST_FIRST = 700             # blocks that the drawing warp runs in one, at most: some hundred of keys
@@ -197,12 +198,27 @@ def typical(launch: Plan) -> Sample:
     if lanes_load(launch) and not first.whole and not first.trace.written:           # long loops of a few blocks each
         with contextlib.suppress(BudgetExceeded):
             first = run(launch, most=PATIENT * MOST_ENTRIES, alone=True)
+    if first.whole and clusters > 1 and ops.isdisjoint(("cp", "mbarrier", "wgmma", "mma")):
+        return of_lanes(launch, first, three, ops)
     if not first.whole or clusters <= first.resident * (limits.SMS // first.cluster):
         return fullest(launch, first, clusters, middle[0]) if "ex2" in ops and clusters > 1 else first
     if alike(launch, first, three, branching.counted(launch, three) if often is None else often):
         return first
-    mixed = np.random.default_rng(1).permutation(clusters)[:MIXED if ops & {"cp", "mbarrier", "wgmma", "mma"} else MIXED_LANES]
-    return run(launch, mixed.tolist(), most=MOST_ENTRIES * FURTHEST)
+    return run(launch, np.random.default_rng(1).permutation(clusters)[:MIXED].tolist(), most=MOST_ENTRIES * FURTHEST)
+
+
+def of_lanes(launch: Plan, first: Sample, three: Sequence[int], ops: Set[str]) -> Sample:
+    """Of CTAs whose lanes move all data: the first one if others do as much, with another one where they add to the same words; else many from all over."""
+    clusters = launch.geometry.ctas // launch.geometry.cluster_ctas
+    some = np.random.default_rng(1).permutation(clusters)
+    with contextlib.suppress(BudgetExceeded):                # of those that do so much, one must do
+        others = run(launch, [*dict.fromkeys([*three[1:], *some[:SOME].tolist()])], most=MOST_ENTRIES * FURTHEST)
+        lengths = [length(first, 0), *(length(others, number) for number in range(len(others.ctas) // others.cluster))]
+        if others.whole and max(lengths) > ALIKE * min(lengths):
+            return run(launch, some[:MIXED_LANES].tolist(), most=MOST_ENTRIES * FURTHEST)
+        if ops & {"atom", "red"}:
+            return run(launch, three[:2])
+    return first
 
 
 def shared_along_k(launch: Plan, clusters: int) -> Sample | None:

@@ -89,7 +89,7 @@ def test_loops_by_way_of_shared_memory_are_not_believed():
     lengths, out = np.arange(1, 8192, dtype=np.int32) // 8, np.zeros(8191 * 32, np.float32)
     launch, _kept = sample.planned(kernel, (8191,), (32,), (lengths, out))
     assert branching.counted(launch, [0, 8000]) is None
-    assert len(sample.typical(launch).ctas) == sample.MIXED, "CTAs from all over the grid, since they differ"
+    assert len(sample.typical(launch).ctas) == sample.MIXED_LANES, "CTAs from all over the grid, since they differ"
 
 
 def test_a_sample_is_held_against_its_control_flow():
