@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 import hopperlab as hl
+from hopperlab.measure.machine import command
 
 SMS, EACH = 132, 32                             # instructions of a pass
 INSTRUCTIONS = {                                # what a pass does with x[i] and its neighbour, each as PTX
@@ -152,6 +153,7 @@ def measured(backend: str = "gpu", passes: int = 400, products: int = 4000, sms:
 
 def main() -> None:
     """Measure and print."""
+    command.begin(__doc__, "benchmarks.beside_products")
     for one in measured():
         print(f"{one.instruction:28} {one.warps} warps a scheduler: {one.alone:5.2f} cycles each, {one.beside:5.2f} beside {one.product} "
               f"({one.beside / one.alone:.2f} times)", flush=True)

@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from benchmarks.counts import counted
+from benchmarks.counts import begin, counted
 from hopperlab.measure.launches.fp8 import BlockScaled
 
 METRICS = ("dram__bytes_read.sum", "gpu__time_duration.sum", "sm__cycles_elapsed.max")
@@ -77,6 +77,7 @@ def launches() -> Iterator[tuple[str, Callable[[], object]]]:
 
 def main() -> None:
     """Count and print."""
+    begin(__doc__, "benchmarks.counted")
     for name, (read, time, cycles) in counted("benchmarks.counted", launches, METRICS):
         print(f"{name:44} {read / 1e9:6.2f} GB {cycles / 1e6:6.2f} million cycles {cycles / max(1.0, time) * 1e3:6.0f} MHz")
 

@@ -5,10 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from hopperlab.measure.machine import command
 from hopperlab.measure.profile import ncu
 
 Launches = Callable[[], Iterable[tuple[str, Callable[[], object]]]]
 WATCHED = "launch"                      # the argument of the process that Nsight Compute watches
+
+
+def begin(doc: str | None, module: str) -> None:
+    """Take the command line, as measure.machine.command has it, in the process that counts: Nsight Compute has to be there, too."""
+    if sys.argv[1:] == [WATCHED]:
+        return
+    command.begin(doc, module)
+    try:
+        ncu.find()
+    except ncu.ProfileError as problem:
+        print(f"{module}: {problem}", file=sys.stderr)
+        sys.exit(2)
 
 
 def counted(module: str, launches: Launches, metrics: Sequence[str]) -> Iterator[tuple[str, list[float]]]:

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks.counts import counted
+from benchmarks.counts import begin, counted
 
 SIZE = 8192
 METRICS = ("dram__bytes_read.sum", "gpu__time_duration.sum")
@@ -58,6 +58,7 @@ def launches() -> Iterator[tuple[str, Callable[[], object]]]:
 
 def main() -> None:
     """Count and print."""
+    begin(__doc__, "benchmarks.drift")
     for name, (read, time) in counted("benchmarks.drift", launches, METRICS):
         print(f"{name:20} {read / 1e9:6.2f} GB {time / 1e3:8.0f} us")
 

@@ -4,8 +4,8 @@ Needs a Hopper GPU with CuPy, two minutes.
 
     python -m benchmarks.lanes [--json FILE]
 
-Four groups: streams from memory and from the L2, by bytes under way; loads that hit the L1, by lines and sectors that a warp asks for; single sectors from all over an array;
-and atomics in shared and global memory.
+Five groups: CTAs that do nothing; loads that hit the L1, by lines and sectors that a warp asks for; single sectors from all over an array; atomics in shared and global
+memory; and streams from memory and from the L2, by bytes under way.
 """
 from __future__ import annotations
 

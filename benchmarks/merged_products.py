@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from benchmarks.counts import counted
+from benchmarks.counts import begin, counted
 from hopperlab.measure.launches.gemm_configurations import Final, candidates
 
 METRICS = ("lrc__xbar2gpc_sectors_op_read.sum", "lrc__lrc2xbar_sectors_op_read.sum", "lts__cycles_elapsed.avg.per_second", "gpu__time_duration.sum",
@@ -59,6 +59,7 @@ def launches() -> Iterator[tuple[str, Callable[[], object]]]:
 
 def main() -> None:
     """Count and print."""
+    begin(__doc__, "benchmarks.merged_products")
     for name, (came, asked, l2_hz, time, cycles, busy, read) in counted("benchmarks.merged_products", launches, METRICS):
         of_l2 = 1e-9 * l2_hz * time
         print(f"{name}: {came / max(1.0, asked):.2f} to SMs for one of the L2, {32 * asked / 132 / max(1.0, of_l2):.1f} bytes per cycle of the L2 and SM, "

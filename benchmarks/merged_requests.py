@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import hopperlab as hl
-from benchmarks.counts import counted
+from benchmarks.counts import begin, counted
 
 SMS, CHUNK, STAGES, PERIOD = 132, 16384, 8, 600
 TOTAL, AROUND = 256, 8                          # copies of an SM, and after how many it begins anew: 4 MiB out of 128 KiB, which are in the L2
@@ -155,6 +155,7 @@ def launches(backend: str = "gpu", total: int = TOTAL) -> Iterator[tuple[str, Ca
 
 def main() -> None:
     """Count and print."""
+    begin(__doc__, "benchmarks.merged_requests")
     each = TOTAL * CHUNK / 32                                   # sectors that an SM asks for; of those alone the L2 is asked for all
     for plan, (name, (sectors,)) in zip(plans(gpcs()), counted("benchmarks.merged_requests", launches, METRICS)):
         alone = plan.alone % SMS                                # all alone: then all of them are told

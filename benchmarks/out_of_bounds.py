@@ -29,6 +29,7 @@ import numpy as np
 
 import hopperlab as hl
 from hopperlab.measure.launches.gemm_configurations import Final
+from hopperlab.measure.machine import command
 
 SMS, STAGES, BOXES, AROUND, WIDTH, ROUNDS = 132, 6, 200, 32, 64, 5
 SOURCE = r"""
@@ -110,6 +111,7 @@ def products() -> None:
 
 def main() -> None:
     """Measure and print."""
+    command.begin(__doc__, "benchmarks.out_of_bounds")
     for height in (224, 128, 64):
         boxes(height)
     products()

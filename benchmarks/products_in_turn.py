@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from hopperlab.measure.machine import command
+
 COUNTS = (1, 2, 4, 8, 16)
 PROBE = r"""
 #include <hopperlab/wgmma.cuh>
@@ -41,6 +43,7 @@ extern "C" __global__ void __launch_bounds__(256) probe(long long* out, float* s
 
 def main() -> None:
     """Print cycles from the first start, of each warpgroup's hand-over and end: the middle of 64 groups."""
+    command.begin(__doc__, "benchmarks.products_in_turn")
     import cupy
 
     import hopperlab as hl

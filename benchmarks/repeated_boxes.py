@@ -9,12 +9,15 @@ Bytes in a cycle of the L2 for an SM, on an H200 (two runs): with four boxes at 
 """
 from __future__ import annotations
 
+from hopperlab.measure.machine import command
+
 SMS, ROWS, COLUMNS, TOTAL, ROUNDS = 132, 64, 256, 512, 7         # boxes of 32 KiB, and how many of them each SM asks for
 L2_MHZ = 1700
 
 
 def main() -> None:
     """Times the launches, interleaved, and prints bytes that an SM gets in a cycle of the L2."""
+    command.begin(__doc__, "benchmarks.repeated_boxes")
     import cupy
     import numpy as np
 

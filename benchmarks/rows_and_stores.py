@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from hopperlab.measure.machine import command
+
 SMS, BLOCKS, PASSES, ROWS, STAGES = 132, 264, 64, 128, 8
 STORE = r"""
 extern "C" __global__ void __launch_bounds__(256) put(unsigned char* c, long long pitch, int cols, int tiles, int across, int whole, long long* cycles) {
@@ -96,6 +98,7 @@ def cycles_a_tile(blocks: int, whole: bool, pitch: int = 4096, columns: int = 12
 
 def main() -> None:
     """Print both."""
+    command.begin(__doc__, "benchmarks.rows_and_stores")
     for nbytes, shift in ((128, 0), (128, 32), (128, 64), (128, 16), (64, 0), (64, 16), (32, 0)):
         print(f"rows of {nbytes} bytes, {shift} bytes into a line: {rows_a_second(nbytes, shift) / 1e6:,.0f} million a second")
     for blocks, whole, pitch in ((SMS, False, 4096), (33, False, 4096), (4, False, 4096), (SMS, True, 4096), (SMS, False, 2048), (SMS, False, 8192), (SMS, False, 16384)):

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 
+from hopperlab.measure.machine import command
 from hopperlab.runtime.tables import text_table
 
 RUNS = 5
@@ -51,6 +52,7 @@ def measure(before: str, timed: str, cache: str | None = None) -> float:
 
 def main() -> None:
     """Print one line a case."""
+    command.begin(__doc__, "benchmarks.runtime", needs_gpu=False)
     for title, before, timed in CASES:
         if title is FROM_CACHE:
             with tempfile.TemporaryDirectory() as kept:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import Any
 
 import hopperlab as hl
+from hopperlab.measure.machine import command
 
 TURNS, WARPS = 1000, 4
 STORE = "*reinterpret_cast<volatile int*>(bytes + warp * 1024 + lane * 4) = turn;"
@@ -93,6 +94,7 @@ def measured(backend: str = "gpu", turns: int = TURNS) -> dict[str, tuple[float,
 
 def main() -> None:
     """Prints the table."""
+    command.begin(__doc__, "benchmarks.waits")
     print(f"{'turn':50} alone  beside others")
     for name, (alone, beside) in measured().items():
         print(f"{name:50} {alone:5.1f}  {beside:5.1f}")

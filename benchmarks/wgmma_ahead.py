@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import hopperlab as hl
+from hopperlab.measure.machine import command
 
 COUNT, TOGETHER = 24, 4
 SOURCE = r"""
@@ -91,6 +92,7 @@ def measured(n: int, warpgroups: int, registers: bool = False, backend: str = "g
 
 def main() -> None:
     """Prints the table."""
+    command.begin(__doc__, "benchmarks.wgmma_ahead")
     print("n    warpgroups  operand  cycles  products")
     for n in (64, 128, 176, 256):
         for warpgroups in (1, 2):

@@ -154,11 +154,15 @@ def _slow_warps(run: Any, what: str, warps: Collection[int], owed: Callable[[int
     return short and (*short[0], *short[1:])
 
 
-def alone_ahead(warps: Collection[int], others: Mapping[int, int], ahead: int, who: str) -> Carried:
+def alone_ahead(warps: Collection[int], others: Mapping[int, int], ahead: int, who: str, loading: int = 0) -> Carried:
     """A run in which these warps of each CTA are slow: before they issue their first wgmma, each warpgroup of `others` (its first warp: how many wgmma it has
-    to issue in all) must have issued `ahead` of them, or all. who: 'consumer warpgroup 1', in the message."""
+    to issue in all) must have issued `ahead` of them, or all. who: 'consumer warpgroup 1', in the message. loading: the same where one of these warps fills slots again,
+    so that the others wait for nobody (0: `ahead`)."""
     def judged(run: Any) -> str:
-        short = _slow_warps(run, "issue wgmma", warps, lambda block: {warp: min(ahead, total) for warp, total in others.items()})
+        mine = [event.what for event in run.timeline if event.warp in warps and event.what in ("issue wgmma", "issue cp")]
+        refills = "issue wgmma" in mine and "issue cp" in mine[mine.index("issue wgmma"):]
+        amount = loading if loading and refills else ahead
+        short = _slow_warps(run, "issue wgmma", warps, lambda block: {warp: min(amount, total) for warp, total in others.items()})
         return "" if short is None else ("in block {}, warp {} had issued {} wgmma when the slow one issued its first, and it should be {}".format(*short))
     return Carried("slow warps", warps=warps, judged=judged, says=(
         f"{who} went on only when nobody else could, and another one waited for it. The warpgroup that is ahead must go on as far as the slots of the ring let it. What "

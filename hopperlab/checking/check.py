@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import inspect
 import linecache
-import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
-
-import numpy as np
 
 import hopperlab as hl
 
@@ -21,7 +20,7 @@ from ..emulator.hazards.causes import causes_first
 from ..runtime import pending
 from ..runtime.shapes import Shape
 from ..runtime.explore import FIXED
-from . import answers, cuda_text, python_answers, whence
+from . import answers, cuda_text, outputs, python_answers
 from .carried import Carried
 from .exercise import CUDA, PUBLIC, Case, Exercise, Launch, random
 from .speed import Speed, fast_enough
@@ -201,9 +200,7 @@ class _Trials:
     def verdict(self) -> Verdict:
         """Compile, run, compare; the first shape with findings ends it."""
         try:
-            self.module = hl.RawModule(code=self.text, name=f"{self.exercise.name}.cu", backend="emulator", strict=True)
-        except hl.NoteError as error:
-            return Verdict(self.exercise.id, (Finding("compiles", str(error)),))
+            self.module, noted = self._compiled()
         except hl.CompileError as error:
             return Verdict(self.exercise.id, (Finding("compiles", f"It does not compile:\n{error}"),))
         except hl.ToolchainError as error:                      # a machine without a compiler
@@ -212,6 +209,8 @@ class _Trials:
             cuda_text.check_ptx(self.module.ptx)
         except cuda_text.NotTaken as problem:
             return Verdict(self.exercise.id, (Finding("form", f"Not tried: {problem}."),))
+        if noted:
+            return Verdict(self.exercise.id, (self._hazard() or Finding("compiles", noted),))
         for shape in self.shapes:
             findings = self._shape(shape)
             if not findings and self.gpu:
@@ -221,6 +220,26 @@ class _Trials:
         right = Verdict(self.exercise.id, (), len(self.shapes), len(self.plan), self.required, tuple(self.doubts.values()))
         return right if self.speed is None else self._fast(right, self.speed)
 
+    def _compiled(self) -> tuple[hl.RawModule, str]:
+        """The answer's module, and '' or the note with which ptxas says that it changed the kernel."""
+        made = partial(hl.RawModule, code=self.text, name=f"{self.exercise.name}.cu", backend="emulator")
+        try:
+            return made(strict=True), ""
+        except hl.NoteError as error:
+            noted = str(error)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", hl.PtxasWarning)
+            return made(), noted
+
+    def _hazard(self) -> Finding | None:
+        """What the emulator names first of an answer that ptxas has changed: a hazard is the likely cause of that, and has a line."""
+        for shape in self.shapes:
+            for schedule, seed in self.plan:
+                *_, findings = self._under(shape, schedule, seed)
+                if findings and findings[0].step == "hazards":
+                    return findings[0]
+        return None
+
     def _fast(self, right: Verdict, speed: Speed) -> Verdict:
         """The verdict on an answer that is right: whether it is as fast as is asked."""
         complaint, times = fast_enough(speed, self.module, BUDGET, LIMIT)
@@ -229,20 +248,11 @@ class _Trials:
         return replace(right, speed=str(speed), pace=f"{right.exercise}: {times}.")
 
     def _case(self, shape: Any) -> Case:
-        return _poisoned(self.exercise.case(random(self.key, self.exercise.id, shape), shape, **self.setting))
+        return outputs.poisoned(self.exercise.case(random(self.key, self.exercise.id, shape), shape, **self.setting))
 
     def _shape(self, shape: Any) -> list[Finding]:
         for schedule, seed in self.plan:
-            case = self._case(shape)
-            name = f"random({seed})" if schedule == "random" else schedule
-            where = f"({self.exercise.says(shape)}; schedule {name})"
-            error = None
-            with hl.emulate(schedule=schedule, seed=seed, hazards="collect", trace=schedule == "lazy" and _trace(case), budget=BUDGET, limit=LIMIT) as run:
-                try:
-                    _run(case, self._launch)
-                except (hl.EmulatorError, hl.HopperlabError) as fault:
-                    error = fault
-            findings = _hazards(run, error, where) or _values(case, where)
+            case, run, where, findings = self._under(shape, schedule, seed)
             if findings:
                 return findings
             for doubt in run.warnings:
@@ -252,6 +262,19 @@ class _Trials:
                 if findings:
                     return findings
         return []
+
+    def _under(self, shape: Any, schedule: str, seed: int) -> tuple[Case, Any, str, list[Finding]]:
+        """One run under a schedule: the case, the Session, where that was in words, and its hazards, or else what is wrong with the values."""
+        case = self._case(shape)
+        name = f"random({seed})" if schedule == "random" else schedule
+        where = f"({self.exercise.says(shape)}; schedule {name})"
+        error = None
+        with hl.emulate(schedule=schedule, seed=seed, hazards="collect", trace=schedule == "lazy" and _trace(case), budget=BUDGET, limit=LIMIT) as run:
+            try:
+                _run(case, self._launch)
+            except (hl.EmulatorError, hl.HopperlabError) as fault:
+                error = fault
+        return case, run, where, _hazards(run, error, where) or _values(case, where)
 
     def _mechanism(self, case: Case, run: Any, where: str) -> list[Finding]:
         self.required += len(case.requires)
@@ -278,7 +301,7 @@ class _Trials:
     def _altered(self, case: Case, carried: Carried, shape: Any) -> str:
         """What is wrong with the result of an altered run, or ''."""
         how = carried.altered(int(random(self.key, self.exercise.id, shape, "altered").integers(1 << 62)))
-        case, module = _poisoned(carried.own) if carried.own else case, self._program(carried)
+        case, module = outputs.poisoned(carried.own) if carried.own else case, self._program(carried)
 
         def launch(name: str, grid: Shape, block: Shape, args: Sequence[Any] = (), shared_mem: int = 0, dependent: bool = False) -> None:
             with carried.around(how, case.outputs.values(), args, name):
@@ -292,7 +315,7 @@ class _Trials:
             except (hl.EmulatorError, hl.HopperlabError) as fault:
                 return f"{type(fault).__name__}: {fault}"
         if stuck := next((hazard for hazard in run.hazards if hazard.kind == "deadlock"), None):
-            return f"nobody goes on any more, and somebody still waits at {stuck.where}"
+            return f"nobody goes on any more, and somebody still waits at {_place(stuck.where)}"
         if carried.judged:
             return carried.judged(run)
         return next((finding.message for finding in _values(replace(case, expected=carried.expects(case.expected, how)), "")), "")
@@ -316,16 +339,14 @@ class _Trials:
         return [Finding("gpu", found.message) for found in _values(case, where)]
 
 
+def _place(site: Any) -> str:
+    """'ring.cu:24', or what is known instead of a hazard's place."""
+    return f"{site.file}:{site.line}" if site is not None else "a line that is not known"
+
+
 def _missing(complaints: Sequence[str], where: str) -> list[Finding]:
     found = [text for text in complaints if text]
     return [Finding("mechanism", "The values are right, but not by what was asked for: " + "; ".join(found) + f" {where}.")] if found else []
-
-
-def _poisoned(case: Case) -> Case:
-    for name, array in case.outputs.items():
-        if name not in case.kept:
-            poison(array)
-    return case
 
 
 def _trace(case: Case) -> bool | str:
@@ -338,16 +359,6 @@ def _run(case: Case, launch: Launch) -> None:
     case.run(launch)
 
 
-def poison(array: np.ndarray) -> None:
-    """Fill an output, so that an element that nobody writes is noticed: NaN, or the largest integer."""
-    try:
-        array.fill(np.nan)
-    except (ValueError, TypeError, OverflowError):
-        array.fill(np.iinfo(array.dtype).max)
-    if array.dtype.kind in "iu":
-        array.fill(np.iinfo(array.dtype).max)
-
-
 def _hazards(run: Any, error: Exception | None, where: str) -> list[Finding]:
     found = causes_first(run.hazards)
     if found:
@@ -357,41 +368,5 @@ def _hazards(run: Any, error: Exception | None, where: str) -> list[Finding]:
 
 
 def _values(case: Case, where: str) -> list[Finding]:
-    for name, array in case.outputs.items():
-        expected = np.asarray(case.expected[name])
-        got = np.asarray(array)
-        if got.shape != expected.shape:
-            return [Finding("values", f"{name} has shape {got.shape}, expected {expected.shape} {where}.")]
-        with np.errstate(invalid="ignore"):
-            wide, right = _wide(got), _wide(expected)
-            close = _near(wide, right, case.tolerance)
-        wrong = np.flatnonzero(~(close | (wide == right) | (np.isnan(wide) & np.isnan(right)))) if wide.dtype.kind == "f" else np.flatnonzero(wide != right)
-        if len(wrong):
-            index = tuple(int(i) for i in np.unravel_index(int(wrong[0]), got.shape))
-            shown = "never written" if _is_poison(got[index]) else f"{_plain(got[index])}"
-            return [Finding("values", f"{name}[{', '.join(map(str, index))}] is {shown}, expected {_plain(expected[index])}; "
-                                      f"{len(wrong)} of {got.size} elements are wrong {where}." + (_mistake(case, name, wide) or whence.words(name, wide, right)))]
-    return []
-
-
-def _mistake(case: Case, name: str, got: np.ndarray) -> str:
-    """The sentence, with a space before it, of the known mistake that gives just this output; '' for another one."""
-    with np.errstate(invalid="ignore"):
-        return next((f" {cause}." for cause, results in case.mistaken.items()
-                     if name in results and _near(got, _wide(np.asarray(results[name])), case.tolerance).all()), "")
-
-
-def _near(got: np.ndarray, right: np.ndarray, tolerance: float) -> np.ndarray:
-    return np.asarray(np.abs(got - right) <= tolerance * np.maximum(1, np.abs(right)))
-
-
-def _wide(array: np.ndarray) -> np.ndarray:
-    return array if array.dtype.kind in "iub" else array.astype(np.float64)
-
-
-def _is_poison(value: Any) -> bool:
-    return bool(np.isnan(value)) if np.asarray(value).dtype.kind not in "iub" else value == np.iinfo(np.asarray(value).dtype).max
-
-
-def _plain(value: Any) -> str:
-    return re.sub(r"\.0$", "", f"{float(value):.7g}") if np.asarray(value).dtype.kind not in "iub" else str(int(value))
+    wrong = outputs.complaint(case, where)
+    return [Finding("values", wrong)] if wrong else []

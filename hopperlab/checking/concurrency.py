@@ -52,12 +52,19 @@ def loads_ahead(each: int, slots: int, why: str = "") -> Requirement:
     return custom(f"{slots} slots are filled again at once", complaint)
 
 
+def multiplied(run: Any) -> list[Any]:
+    """The timeline (with accesses) without the copies whose bytes no wgmma ever reads."""
+    read = {event.detail for event in run.timeline if event.what == "multiply cp"}
+    return [event for event in run.timeline if event.what not in ("issue cp", "land cp") or event.detail.partition(", ")[2] in read]
+
+
 def loads_under_products(k_blocks: int) -> Requirement:
-    """While products are computed, later loads of the same CTA must be in flight: of a tile's `k_blocks`, all but the last one."""
+    """While products are computed, later loads of the same CTA that others multiply must be in flight: of a tile's `k_blocks`, all but the last one."""
     def complaint(run: Any) -> str:
-        total = Counter(event.block for event in run.timeline if event.what == "issue cp")
+        events = multiplied(run)
+        total = Counter(event.block for event in events if event.what == "issue cp")
         issued, landed, beside, alone = (Counter[int]() for _ in range(4))
-        for event in run.timeline:
+        for event in events:
             block = event.block
             if event.what == "issue cp":
                 issued[block] += 1
@@ -70,7 +77,7 @@ def loads_under_products(k_blocks: int) -> Requirement:
                 return (f"in block {block}, {count} of {count + beside[block]} wgmma ended with no load on its "
                         "way although k-blocks were still to come: load ahead in every round, not only in the first")
         return ""
-    return custom("loads run under the products", complaint)
+    return custom("loads run under the products", complaint, accesses=True)
 
 
 def loaded_by(warps: Container[int], who: str) -> Requirement:
@@ -143,6 +150,23 @@ def nobody_stops() -> Requirement:
                         "too: the warpgroup that is ahead must not wait for the other one; what they owe each other goes by the mbarriers")
         return ""
     return custom("no barrier of threads in the loop", complaint, accesses=True)
+
+
+def teams_apart(team_of: Callable[[int], int], when: str, why: str) -> Requirement:
+    """Between its first and last arrival on an mbarrier no warp may meet another team at a barrier of threads. team_of: a warp's team; when, why: in the message."""
+    def complaint(run: Any) -> str:
+        last = {(event.block, event.warp): place for place, event in enumerate(run.timeline) if event.what == "arrive mbarrier"}
+        begun: set[tuple[int, int]] = set()
+        met: dict[tuple[int, str], int] = {}
+        for place, event in enumerate(run.timeline):
+            warp = (event.block, event.warp)
+            if event.what == "arrive mbarrier":
+                begun.add(warp)
+            elif event.what == "meet bar" and warp in begun and place < last[warp]:
+                if met.setdefault((event.block, event.detail), team_of(event.warp)) != team_of(event.warp):
+                    return f"warp {event.warp} of block {event.block} stops at {event.opcode} ({event.detail}) {when}, {why}"
+        return ""
+    return custom("no team waits for the other", complaint, accesses=True)
 
 
 def arrivals_by(warps: Mapping[int, Container[int]], amount: Callable[[int], int], who: str) -> Requirement:

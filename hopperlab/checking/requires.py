@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,11 +102,11 @@ def together(*requirements: Requirement) -> Requirement:
                        any(one.accesses for one in requirements))
 
 
-def peak_in_flight(run: Any, operation: str) -> int:
+def peak_in_flight(events: Iterable[Any], operation: str) -> int:
     """The most operations that one block had between issue and landing at once. operation: as the timeline names it, such as 'cp' or 'tma'."""
     now: dict[int, int] = {}
     most = 0
-    for event in run.timeline:
+    for event in events:
         if event.what == f"issue {operation}":
             now[event.block] = now.get(event.block, 0) + 1
             most = max(most, now[event.block])
@@ -119,15 +119,16 @@ OPERATIONS = {"cp": ("copy into shared memory", "copies into shared memory"), "s
 """What messages call the operations whose number in flight an exercise asks for, as the timeline names them."""
 
 
-def in_flight(operation: str, amount: int, why: str = "", exact: bool = True) -> Requirement:
-    """Under the lazy schedule a block must have `amount` operations between issue and landing at its peak (exact=False: at least)."""
+def in_flight(operation: str, amount: int, why: str = "", exact: bool = True, counting: Callable[[Any], Iterable[Any]] | None = None) -> Requirement:
+    """Under the lazy schedule a block must have `amount` operations between issue and landing at its peak (exact=False: at least). counting: the events of a run
+    with accesses that count (None: all of the timeline)."""
     def complaint(run: Any) -> str:
-        found = peak_in_flight(run, operation)
+        found = peak_in_flight(run.timeline if counting is None else counting(run), operation)
         met = found == amount if exact else found >= amount
         asked = f"{amount}" if exact else f"at least {amount}"
         return "" if met else f"a block had at most {found} {one if found == 1 else several} in flight at once, and it should be {asked}" + (f": {why}" if why else "")
     one, several = OPERATIONS[operation]
-    return Requirement(f"{several} in flight: {amount}", complaint)
+    return Requirement(f"{several} in flight: {amount}", complaint, counting is not None)
 
 
 def kept_full(slots: int, issue: str, land: str, what: str) -> Requirement:
@@ -155,6 +156,30 @@ def kept_full(slots: int, issue: str, land: str, what: str) -> Requirement:
             landing.add(block)
         return ""
     return custom(f"{what} on their way in every turn: {slots}", complaint)
+
+
+LANDS, LEAVES = "place cp", "place store cp"
+PLACES = {LANDS: "copies of block {} land in", LEAVES: "stores of block {} leave from"}
+
+
+def in_slots(event: str, slots: int, why: str, dynamic: range | None = None,
+             lie: str = "the slots lie in the dynamic shared memory that the launch gives") -> Requirement:
+    """The copies of each block must land at (LANDS), or its stores leave from (LEAVES), `slots` places at most. dynamic: bytes of the launch's dynamic shared memory, at
+    one of which they must begin (None: anywhere); lie: that in words."""
+    def complaint(run: Any) -> str:
+        places: dict[int, set[int]] = {}
+        for one in run.timeline:
+            if one.what == event:
+                found, place = places.setdefault(one.block, set()), int(one.detail)
+                found.add(place)
+                if dynamic is not None and place not in dynamic:
+                    where = f"the dynamic shared memory, at byte {place}" if place >= 0 else "shared memory that the kernel declares for itself"
+                    return f"{PLACES[event].format(one.block)} {where} (line {one.line}), and {lie}"
+                if len(found) > slots:
+                    there = "there is one slot" if slots == 1 else f"there are {slots} slots"
+                    return f"{PLACES[event].format(one.block)} {len(found)} different places in shared memory, and {there}: {why}"
+        return ""
+    return custom(f"{slots} slots in shared memory", complaint, accesses=True)
 
 
 def in_each_block(blocks: int, amount: int | None, event: str, what: str, accesses: bool = False) -> Requirement:

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 BOARD = "h200"
 FLOPS = 4096             # of an SM per cycle, dense products of bf16: 989 TFLOP/s with 132 SMs at 1830 MHz
 NEARLY_ALL = 0.95        # of a product's FLOPs: estimates of right answers count 1.03 to 1.07 times what there is
+L2_BYTES = 64            # of an SM per cycle, about: what `Estimate.l2` is a share of
+MOST_EDGE = 256          # of a square tile whose sums fill the registers of an SM; fewer bytes for a product take a cluster
+CLUSTER_EDGES = 4        # such tiles along one edge of the largest cluster, whose CTAs share what they load
+NEARLY_THE_BYTES = 0.8   # what L2_BYTES stands for lies between 56 and 71
+SHARES = ("multicast::cluster", "mapa")
 OWN = "the course's own answer"
 
 
@@ -38,6 +43,7 @@ class Speed:
     than:         what takes reference_us, in words
     prepares:     kernels that only say how others are launched: they run, and are not timed
     least:        the share of the reference's speed that is asked for
+    loads:        bytes that the L2 has to bring for the products, at the fewest, where CTAs do not share them (0: not asked)
     """
 
     run: Callable[[Callable[..., None]], None]
@@ -47,6 +53,7 @@ class Speed:
     than: str = OWN
     prepares: Collection[str] = ()
     least: float = 0.8
+    loads: int = 0
 
     def __str__(self) -> str:
         return f"at least {self.least:g} of the speed of {self.than} at {self.says}, estimated for an H200 (no measurement)"
@@ -87,7 +94,7 @@ def of_product(size: int, dtype: Any, launched: Callable[..., None], reference_u
 
         a, b = (np.zeros((size, size), ml_dtypes.bfloat16) for _ in range(2))
         launched(launch, a, b, np.zeros((size, size), dtype))
-    return Speed(run, f"m, n, k = {size}, {size}, {size}", reference_us, 2 * size ** 3, than, prepares)
+    return Speed(run, f"m, n, k = {size}, {size}, {size}", reference_us, 2 * size ** 3, than, prepares, loads=2 * 2 * size ** 3 // MOST_EDGE)
 
 
 def fast_enough(speed: Speed, module: hl.RawModule, budget: int | None = None, limit: int | None = None) -> tuple[str, str]:
@@ -120,6 +127,12 @@ def estimated(speed: Speed, module: hl.RawModule, budget: int | None = None, lim
     if done < NEARLY_ALL * speed.flops:
         raise NoSpeed(f"Its speed does not count: at {speed.says} its tensor cores do {done / speed.flops:.0%} of the work that the product takes. "
                       "A kernel must do for a large problem what it does for a small one.")
+    brought, fewest = sum(one.l2 * one.cycles for one in found) * limits.SMS * L2_BYTES, speed.loads
+    if any(word in module.ptx for word in SHARES):
+        fewest //= CLUSTER_EDGES
+    if brought < NEARLY_THE_BYTES * fewest:
+        raise NoSpeed(f"Its speed does not count: at {speed.says} it loads about {brought / 2 ** 20:,.0f} MiB, and the product takes "
+                      f"{fewest / 2 ** 20:,.0f} MiB at the fewest. A kernel must do for a large problem what it does for a small one.")
     return found
 
 

@@ -43,8 +43,13 @@ def call(name: str, arguments: Sequence[Any]) -> str:
 
 def _argument(value: Any) -> str:
     if isinstance(value, (list, tuple)) and len(value) > MOST_ITEMS:
-        return f"[{', '.join(map(repr, value[:2]))}, … {len(value)} in all]"
+        return f"[{', '.join(map(_item, value[:2]))}, … {len(value)} in all]"
     return repr(value)
+
+
+def _item(value: Any) -> str:
+    """One of a long list, itself cut where it is one."""
+    return f"[{', '.join(map(repr, value[:2]))}, …]" if isinstance(value, (list, tuple)) and len(value) > MOST_ITEMS else repr(value)
 
 
 def sentence(wrong: Wrong, words: Words | None = None) -> str:

@@ -6,7 +6,10 @@ A rule is complaint(text, PTX): what is missing, in words, or ''. `text` is that
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+
+import hopperlab as hl
 
 from ..emulator.ptx import cfg
 from ..emulator.ptx.ir import Addr, Function, Instr, Reg
@@ -14,7 +17,7 @@ from ..emulator.ptx.parser import parse
 
 LOADS = re.compile(r"ld(?:\.\w+)*\.global")
 PASSES = re.compile(r"(?:mov|selp)\b")
-PUTS = re.compile(r"st(?:\.\w+)*\.(?:shared|[bfsu](?:32|64)|v[24])")
+PUTS = re.compile(r"st(?!\S*\.(?:global|local)\b)(?:\.\w+)*\.(?:shared|[bfsu](?:32|64)|v[24])")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 NESTED = r"\((?:[^();]|\((?:[^();]|\((?:[^();]|\([^();]*\))*\))*\))*\)"
 """Parentheses, up to four deep."""
@@ -81,3 +84,34 @@ def follows_from(constant: str, other: str) -> Callable[[str, str], str]:
             known |= new
         return "" if other in known else f"{constant} is a number of its own: write it as an expression in which {other} stands, so that it follows when that changes"
     return complaint
+
+
+def changes_with(constant: str, operands: Mapping[int, int], instruction: str, who: str) -> Callable[[str, str], str]:
+    """The one operand of every `instruction` must follow when the program is compiled with another value of `constant`. operands: what it must be, by that value, the
+    answer's own first; who: whose instructions they are, and what they take, 'the consumers take {} registers'."""
+    own = next(iter(operands))
+    definition = re.compile(rf"(\b{constant}\b\s*[={{(]?\s*){own}(?=[uU]?\b)")
+    taken = re.compile(rf"\b{re.escape(instruction)}[\w.]*\s+(\w+)\s*;")
+
+    def complaint(text: str, ptx: str) -> str:
+        if not definition.search(COMMENT.sub(" ", text)):
+            return f"{constant} = {own} is not defined as it stood: leave that line as it was given"
+        for value, asked in operands.items():
+            ptx = ptx if value == own else _compiled(definition.sub(rf"\g<1>{value}", text))
+            if not ptx:
+                return f"with {constant} = {value} it does not compile any more: what depends on {constant} is an expression of it"
+            found = sorted(int(number, 0) for number in set(taken.findall(ptx)))
+            if found != [asked]:
+                return f"with {constant} = {value} {who.format(' and '.join(map(str, found)) or 'no')}, and each should take {asked}"
+        return ""
+    return complaint
+
+
+def _compiled(text: str) -> str:
+    """The PTX of a changed answer; '' where it does not compile. Notes of ptxas do not matter: nobody runs it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", hl.PtxasWarning)
+            return hl.RawModule(code=text, name="changed.cu", backend="emulator").ptx
+    except hl.CompileError:
+        return ""

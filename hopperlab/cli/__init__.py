@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import os
+import select
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from . import estimate, exercises, grading, measure, queue
 
 SCRIPT_USAGE = "%(prog)s [-m] SCRIPT.py [its arguments] [options]"
 SANITIZED = "SCRIPT.py|FILE.cu|FILE.ptx"
+INTERRUPTED, UNREAD = 130, 141          # 128 and the number of SIGINT, of SIGPIPE
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,8 @@ def _restore(given: argparse.Namespace) -> int:
     if work is None:
         raise workspace.WorkspaceError("there is no working folder here; make one with: hopperlab start DIR")
     for copy, kept in workspace.restore(_edition(root, workspace.language_of(work)), given.lesson, work):
-        print(f"restored {copy}" + (f"\n    the old one is {kept}" if kept else ""))
+        what = "exercises" if copy.parent.name == "exercises" else "lesson"
+        print(f"restored the {what} {copy}" + (f"\n    your old one, answers and all, is {kept}" if kept else ""))
     return 0
 
 
@@ -100,6 +104,8 @@ def _sanitize(given: argparse.Namespace) -> int:
         print(report)
         if asked.json:
             asked.json.write_text(json.dumps(report.as_dict(), indent=1) + "\n", encoding="utf-8")
+    except BrokenPipeError:
+        raise
     except (ValueError, OSError, HopperlabError) as problem:
         print(f"hopperlab sanitize: {problem}", file=sys.stderr)
         return 2
@@ -221,8 +227,9 @@ COMMANDS = (
             "In a clone the copies are in work/; elsewhere in the folder that `hopperlab start` made, at or above this one, and where there is none in "
             "hopperlab-course, here. Copies what is missing and overwrites nothing. Other arguments go to `jupyter lab`, such as "
             "--no-browser or --port=8899.", _lab_arguments, _lab, passes_on=True),
-    Command("restore", "reset your copy of one lesson; the old one is kept beside it",
-            "The replaced notebook goes to .replaced/ beside it.", _restore_arguments, _restore),
+    Command("restore", "reset your copies of one lesson and of its exercises; the old ones are kept beside them",
+            "Your answers to the lesson's exercises are reset with it. Each replaced notebook goes to .replaced/ beside it, from where it can be copied back. Exit "
+            "code 0: reset; 2: no such lesson, or no working folder.", _restore_arguments, _restore),
     Command("check", "judge the answers saved in an exercise notebook, each with the first thing that is wrong",
             "The answers are taken out of work/exercises/ (else exercises/) and judged as hl.check does. Exit code 0: all right; 1: not yet; "
             "2: no such notebook.", exercises.check_arguments, exercises.check),
@@ -269,7 +276,33 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; returns the exit code (2 for a command line that is not understood)."""
+    """Run one command; returns the exit code: 2 for a command line that is not understood, and as shells have it 130 after Ctrl-C and 141 where what reads
+    the output has ended (`| head`)."""
+    try:
+        try:
+            return _run(argv)
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        print("\nhopperlab: stopped", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        if not _unread():
+            raise                           # it was another pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())      # for what Python flushes at its end
+        return UNREAD
+
+
+def _unread() -> bool:
+    """Whether what read our output has ended."""
+    if not hasattr(select, "poll"):         # Windows
+        return True
+    asked = select.poll()
+    asked.register(sys.stdout, 0)
+    return any(event & select.POLLERR for _, event in asked.poll(0))
+
+
+def _run(argv: list[str] | None) -> int:
     top = parser()
     given, others = top.parse_known_args(argv)
     if others and not given.entry.passes_on:
@@ -282,4 +315,4 @@ def main(argv: list[str] | None = None) -> int:
         return given.entry.run(given)
     except (HopperlabError, WorkspaceError) as problem:
         print(f"hopperlab: {problem}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(problem, WorkspaceError) else 1

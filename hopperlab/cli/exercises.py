@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import re
 import sys
 from pathlib import Path
@@ -55,6 +56,7 @@ def check(given: argparse.Namespace) -> int:
 def _notebook(given: argparse.Namespace, workspace) -> Path:
     """The file that is named, or the saved notebook of that lesson: your copy, else the one in exercises/ here, also where that is a plain copy of
     the folder outside of the course."""
+    from ..runtime import launch_file
     lesson = ONE.fullmatch(given.notebook)
     name = lesson[1] if lesson else given.notebook
     if given.notebook.endswith(".ipynb"):
@@ -62,6 +64,9 @@ def _notebook(given: argparse.Namespace, workspace) -> Path:
         if not path.is_file():
             raise workspace.WorkspaceError(f"there is no notebook {path}")
         return path
+    if Path(name).suffix or Path(name).name != name:
+        raise workspace.WorkspaceError(f"{name} is neither a lesson's number, such as 04, nor an exercise notebook (.ipynb)"
+                                       + (f"; `hopperlab sanitize {name}` looks for hazards in it" if launch_file.is_kernel_file(name) else ""))
     root = workspace.find_root(given.course)
     work = workspace.find_work(root, given.course)
     for folder in _copies(Path.cwd(), root, work) + ([work / "exercises"] if work else []) + [root / "exercises"]:
@@ -114,6 +119,9 @@ def assign(given: argparse.Namespace) -> int:
     except (workspace.WorkspaceError, editions.AssignError) as problem:
         print(f"hopperlab assign: {problem}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)     # that the cell which ran has not ended is no news
+        raise
     print(f"give learners {made.learners}\nkeep         {made.instructor} (hidden checks, solutions and the key)\n"
           f"grade with   hopperlab grade SUBMISSIONS --assignment {made.instructor}")
     return 0

@@ -86,7 +86,8 @@ def run(given: argparse.Namespace) -> int:
         print(f"hopperlab grade needs {problem.name}: pip install 'hopperlab[lab]'", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"\nStopped. What is finished is kept in {given.out}; the same command goes on from there.", file=sys.stderr)
+        kept = f"What is finished is kept in {given.out}; the same command goes on from there." if given.out.is_dir() else "Nothing was finished yet."
+        print(f"\nStopped. {kept}", file=sys.stderr)
         return 130
 
 

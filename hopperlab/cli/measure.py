@@ -81,7 +81,7 @@ def ladder_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="also draw the roofline and the ladder to FILE.png")
     parser.add_argument("--json", action="store_true", help="print the steps as JSON instead of the table")
     parser.add_argument("--estimate", action="store_true", help="each step's estimated time, without a GPU, beside the recorded one (a minute or two)")
-    parser.add_argument("--board", metavar="BOARD", help="of --estimate: h200 or h100 (default: the board of this machine's GPU; without one, h200)")
+    parser.add_argument("--board", metavar="BOARD", help="whose recordings or estimates: h200 or h100 (default: the board of this machine's GPU; without one, h200)")
 
 
 def ladder(given: argparse.Namespace) -> int:
@@ -89,17 +89,19 @@ def ladder(given: argparse.Namespace) -> int:
     import json
 
     from ..measure import recordings, story
-    if given.estimate:
-        from ..estimates import steps
-        try:
-            print("\n".join(steps.told(given.size, board=given.board)))
-        except ValueError as problem:
-            print(f"hopperlab ladder: {problem}", file=sys.stderr)
-            return 2
-        return 0
     try:
-        recording = story.read(given.source)
+        _refuse_unused(given)
+        if given.estimate:
+            from ..estimates import steps
+            print("\n".join(steps.told(given.size, board=given.board)))
+            return 0
+        recording = story.read(given.source, given.board)
         told = story.tell(recording, given.size)
+    except MemoryError as problem:
+        print(f"hopperlab ladder: the arrays of a product of {given.size} cubed do not fit into this machine's memory ({problem})", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        raise
     except (ValueError, OSError) as problem:
         print(f"hopperlab ladder: {problem}", file=sys.stderr)
         return 2
@@ -113,7 +115,19 @@ def ladder(given: argparse.Namespace) -> int:
         return 2
     beside = given.source and (given.source if given.source.is_dir() else given.source.parent)
     roof = recordings.load("ceilings", beside) if beside and (beside / "ceilings.json").is_file() else None
-    given.plot.parent.mkdir(parents=True, exist_ok=True)
+    if given.board:
+        roof = recordings.load("ceilings", board=given.board.lower())
     given.plot.write_bytes(ladder(told, roof).png())
     print(f"written: {given.plot}", file=sys.stderr)
     return 0
+
+
+def _refuse_unused(given: argparse.Namespace) -> None:
+    """Raises ValueError for options of `hopperlab ladder` that would be passed over, and for a picture that cannot be written."""
+    if given.source and given.board:
+        raise ValueError("--from names a recording, which is of the board that it was measured on: leave --board out")
+    unused = [name for name, value in (("--from", given.source), ("--plot", given.plot), ("--json", given.json)) if value]
+    if given.estimate and unused:
+        raise ValueError(f"--estimate prints estimates as a table and does not take {' or '.join(unused)}")
+    if given.plot and not given.plot.absolute().parent.is_dir():
+        raise ValueError(f"--plot {given.plot} cannot be written: there is no folder {given.plot.absolute().parent}")

@@ -18,7 +18,7 @@ DETAILS = ("`hopperlab queue serve` takes launches over a Unix socket and runs e
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The options of both verbs."""
-    parser.add_argument("verb", choices=("serve", "state"))
+    parser.add_argument("verb", nargs="?", choices=("serve", "state"), help="serve: run the server until Ctrl-C; state: who waits, and who used how much")
     parser.add_argument("--socket", type=Path, default=Path(os.environ.get("HOPPERLAB_QUEUE") or Path(tempfile.gettempdir()) / "hopperlab-queue.sock"), metavar="PATH",
                         help="where the server listens (default: HOPPERLAB_QUEUE, else hopperlab-queue.sock among temporary files)")
     parser.add_argument("--limit", type=float, default=20.0, metavar="SECONDS", help="most seconds a launch may run (default 20)")
@@ -31,6 +31,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Run the verb; returns the exit code."""
     from ..runtime.errors import IsolatedError
+    if given.verb is None:
+        print("hopperlab queue: serve or state? `hopperlab queue serve` runs the server, `hopperlab queue state` shows who waits", file=sys.stderr)
+        return 2
     try:
         return _serve(given) if given.verb == "serve" else _state(given)
     except IsolatedError as problem:

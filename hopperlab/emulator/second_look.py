@@ -2,9 +2,10 @@
 """A launch that showed nothing, or a deadlock alone, runs a second time, on memory as it was, in another order: flags are raised when nobody else can go on
 (machine/late_flags.py).
 
-So a ring with a credit or a slot too many, or one whose consumer answers too early, is named although its consumer was quick. Only races are taken from
-that run: any order of threads is one that a GPU may show, but its values and its end are those of a program that ran already. It is left out where nobody
-raises flags again and again to those who look at them in loops, and where it would cost much: large arrays, long launches, memory from malloc.
+So a ring with a credit or a slot too many, or one whose consumer answers too early, is named although its consumer was quick, and so is a wait for a counter with
+fewer arrivals than are made, though all came at once. Only races are taken from that run: any order of threads is one that a GPU may show, but its values and its
+end are those of a program that ran already. It is left out where nobody raises flags again and again to those who look at them in loops, or counts for them with
+others, and where it would cost much: large arrays, long launches, memory from malloc.
 """
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import EmulatorError
 from .hazards import watch
 from .hazards.kinds import Kind
-from .machine.altered import FLAGS, TURNS, Altered
+from .machine.altered import COUNTS, FLAGS, TURNS, Altered
 from .machine.events import Listener
 from .machine.memory import Kept
 from .observe.deadlock import Deadlock
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 26            # of arrays that are kept and put back
 MOST_RUNS = 1 << 17             # warps that ran a block of instructions, in the first run
+FEW_RUNS = 1 << 15              # the same, where each of two who raise flags is the last in turn, and for counters
 MOST_RAISERS = 16               # warps of which each may be the last to raise its flag, in one run more
 LEAST, SLOWER = 1 << 6, 4        # turns of cohorts: so many more, so many times as many, and then the second is given up
 
@@ -54,10 +56,11 @@ class Bound(Listener):
 
 class SecondLook:
     """planned: the Plan of the launch (launch.py); before: what memory held when it began; most: what another
-    run may do, 0 where none is worth while; several: whether a few warps raise flags, more than two."""
+    run may do; ways: the runs that are worth while."""
 
     def __init__(self, planned: Any) -> None:
-        self.planned, self.before, self.most, self.several = planned, Kept(MOST_BYTES), 0, False
+        self.planned, self.before, self.most = planned, Kept(MOST_BYTES), 0
+        self.ways: list[str] = []
 
     @contextmanager
     def watching(self, first: Machine) -> Iterator[None]:
@@ -71,19 +74,22 @@ class SecondLook:
             yield
         runs = sum(first.runs)
         showed = any(hazard.kind != Kind.DEADLOCK for hazard in first.findings.hazards)
-        if not showed and first.scheduler.raised_again and runs <= MOST_RUNS and not self.planned.memory.heap.used:
-            self.most = SLOWER * (first.scheduler.turns + LEAST)
-            self.several = 2 < int(first.scheduler.raisers.sum()) <= MOST_RAISERS
+        if not showed and runs <= MOST_RUNS and not self.planned.memory.heap.used:
+            self.most, raisers = SLOWER * (first.scheduler.turns + LEAST), int(first.scheduler.raisers.sum())
+            counts = any(first.body[i].op != "st" for i in first.translation.flags)
+            again, several = first.scheduler.raised_again, (2 if runs <= FEW_RUNS else 3) <= raisers <= MOST_RAISERS
+            wanted = {FLAGS: again, TURNS: again and several, COUNTS: counts and raisers > 1 and runs <= FEW_RUNS}
+            self.ways = [way for way, asked in wanted.items() if asked]
 
     def races(self) -> list[Hazard]:
         """What further runs show, where they are worth while; memory is then as the first one left it."""
         memory = self.planned.memory
-        if not self.most or self.before.held is None:
+        if not self.ways or self.before.held is None:
             return []
         after = self.before.as_now()
         with memory.apart(), memory.keeping(after):         # and what these runs alone touch
             try:
-                return self._run(FLAGS, after) or (self._run(TURNS, after) if self.several else [])
+                return next((found for way in self.ways if (found := self._run(way, after))), [])
             finally:
                 after.restore()
 

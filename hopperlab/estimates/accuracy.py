@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 JUDGED = Path(__file__).with_name("judged")
 FAMILIES = ("products by wgmma", "products by mma.sync", "attention", "copies and other kernels")
+LANES = "kernels whose lanes move their own data"          # benchmarks/kernels_of_others: written and measured apart from this work, on an H200
 DIFFERENT = 0.05     # pairs of configurations whose times differ by more are ranked
 UNKNOWN = 0.5        # taken where nothing was measured
 
@@ -81,7 +82,9 @@ def summary(name: str, judged: Sequence[Row]) -> Family:
 
 
 def measured(family: str, board: str) -> Family:
-    """The held-out rows of a family."""
+    """The held-out rows of a family; of LANES those of an H200 for either board."""
+    if family == LANES:
+        return summary(family, rows("lanes"))
     return summary(family, [row for row in rows(board) if row.family == family and not row.fitted])
 
 

@@ -139,7 +139,8 @@ _FITTED = {
     "special_held": (0.34, "times", "benchmarks/beside_products.py on both boards (0.33 to 0.35; 0.52 with A in registers): and the unit for exponentials"),
     "wgmma_handed": (4, "cycles", "chosen, not fitted (from 1 to 8 eight estimates move by 1.3 per cent at most): until a warpgroup that handed over "
                      "a product computes the next one's descriptors; both take wgmma_issue"),
-    "alu_spared": (0.0, "share", "of integer arithmetic, what ptxas has the pipe for floats do; where lanes move all data 0.3 (machine code, and fitted), else within what was fitted"),
+    "alu_spared": (0.0, "share", "of integer arithmetic, what ptxas has the pipe for floats do; where lanes move all data 0.3 (machine code, and fitted), else "
+                    "within what was fitted"),
     "alu_cycles": (2, "cycles", "64 lanes a cycle and SM (CUDA Programming Guide, throughput of native arithmetic: integers, comparisons, conversions)"),
     "empty_tile": (660, "cycles", "fitted, weakly, on attention over sequences of unequal lengths (marks of the clock in attention/forward.cu: 660 to 1120 until a "
                    "producer has the number of its next tile): a tile that holds nothing"),

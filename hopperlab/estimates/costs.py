@@ -64,8 +64,8 @@ class Cost:
 class Priced:
     """An instruction's cost, and the registers that it reads and writes. follows: what stands behind it waits for it, though it writes none; chained: of the chains of
     which ptxas has one at a time; sums: float arithmetic; turns: a branch that is one in the machine code, too; least: cycles that it takes of a warp that meets no
-    other, on average (numbers that are all scaled by the same one take a slot each); far: of lanes' own accesses of global memory (lane_loads.py) "load", "store", or "read"
-    for a load of what nobody writes, which ptxas moves over stores."""
+    other, on average (numbers that are all scaled by the same one take a slot each); far: of lanes' own accesses of global memory (lane_loads.py) "load", "store",
+    or "read" for a load of what nobody writes, which ptxas moves over stores."""
 
     cost: Cost
     reads: tuple[str, ...]

@@ -12,7 +12,7 @@ from ..runtime.errors import LaunchError
 from . import boards, chip, cut, lane_loads, order, outside, sample, l2_and_memory, wave
 from .boards import Board
 from .clock import megahertz
-from .accuracy import Family, family_of, measured
+from .accuracy import LANES, Family, family_of, measured
 from .sm import Simulation
 
 if TYPE_CHECKING:
@@ -156,7 +156,8 @@ def simulated(found: Sample, name: str, table: Board, made: type[Simulation] = S
         raise LaunchError(f"{name}: no estimate: {why}. A smaller problem may do") from None
     mhz = megahertz(run.busy, table, run.cycles)
     us = run.cycles / mhz + table.number("launch_us")
-    kind = measured(family_of(run.busy), table.name)
+    by_lanes = found.lanes is not None and found.lanes.alone and run.busy.mma <= 0.02
+    kind = measured(LANES if by_lanes else family_of(run.busy), table.name)
     shares = used(run, table, mhz)
     estimate = Estimate(name, table.title, run.cycles, us, us / (1 + kind.most), us / max(0.05, 1 - kind.most), mhz, shares["tensor cores"],
                     shares["tensor cores by mma.sync"],

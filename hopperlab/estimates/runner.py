@@ -17,8 +17,8 @@ APART = 2.0                  # times the share of the time in which there are pr
 class Runner:
     """place: of its CTA among those there; part: of the SM that its first warp is on; open: when what is open is done, by kind; groups, reads: when what was committed is
     done, and when its copies to shared memory were begun (NEVER: none); worked: issue slots of a warp since its last product; handed: when it can hand over the next
-    one; told: when its arrivals at mbarriers are behind it; stored: whether it has stored a tile and waited for nothing since; put: whether lanes have stored themselves; who: the
-    warps, as units of the SM know them."""
+    one; told: when its arrivals at mbarriers are behind it; stored: whether it has stored a tile and waited for nothing since; put: whether lanes have stored
+    themselves; who: the warps, as units of the SM know them."""
 
     actor: Actor
     sm: Multiprocessor

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 ALIKE = 1.1                  # by which traces of CTAs that do the same may differ in length
 MIXED = 12                   # clusters of a sample of CTAs that differ
 SOME = 4                     # CTAs of which it is looked at whether they do as much as the first one, where lanes move all data,
+MOST_MIXED = 60_000          # blocks that warps of all of these run, about, and
 MIXED_LANES = 64             # and how many are sampled if they do not: they are quick to run
 LONGEST = 3                  # lengths, the longest, of which so many CTAs are sampled, where each has an SM of its own and one tile
 FIRSTS = 0.0, 0.5            # and others, of first tiles by length, where more are drawn,
@@ -215,7 +216,8 @@ def of_lanes(launch: Plan, first: Sample, three: Sequence[int], ops: Set[str]) -
         others = run(launch, [*dict.fromkeys([*three[1:], *some[:SOME].tolist()])], most=MOST_ENTRIES * FURTHEST)
         lengths = [length(first, 0), *(length(others, number) for number in range(len(others.ctas) // others.cluster))]
         if others.whole and max(lengths) > ALIKE * min(lengths):
-            return run(launch, some[:MIXED_LANES].tolist(), most=MOST_ENTRIES * FURTHEST)
+            count = min(MIXED_LANES, int(MOST_MIXED * len(others.ctas) / max(1, others.trace.runs)))
+            return others if count <= len(others.ctas) else run(launch, some[:count].tolist(), most=MOST_ENTRIES * FURTHEST)
         if ops & {"atom", "red"}:
             return run(launch, three[:2])
     return first

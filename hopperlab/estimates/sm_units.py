@@ -51,7 +51,8 @@ class Barrier:
 
 
 class Lately:
-    """What a cycle counts, of which those over SEEN cycles ago count next to nothing: for all units of an SM. in_order: they serve one request after the other; since: when one counts 1; later ones count the more."""
+    """What a cycle counts, of which those over SEEN cycles ago count next to nothing: for all units of an SM. in_order: they serve one request
+    after the other; since: when one counts 1; later ones count the more."""
 
     __slots__ = ("at", "begun", "since", "weight", "seen", "units", "in_order")
 

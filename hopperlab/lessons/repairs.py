@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -185,8 +185,13 @@ RULES = (
 
 def without_bugs(text: str) -> str:
     """CUDA without the switches BUG_… that plant a lesson's bugs, as if each were 0. What none of the usual forms is stays as it is."""
-    text = BLOCK.sub(lambda found: re.sub(rf"^{found[1]}    ", found[1], found[2], flags=re.M), text)
-    for pattern, instead in RULES:
+    return decided(text, BLOCK, RULES)
+
+
+def decided(text: str, block: re.Pattern[str], rules: Iterable[tuple[re.Pattern[str], str]]) -> str:
+    """CUDA whose switches are decided: of each `block` what stands in it (its second group) at the indentation of the first, then each of the rules."""
+    text = block.sub(lambda found: re.sub(rf"^{found[1]}    ", found[1], found[2], flags=re.M), text)
+    for pattern, instead in rules:
         text = pattern.sub(instead, text)
     return text
 

@@ -23,6 +23,7 @@ BEGIN, END = "<!-- performance: begin (python -m hopperlab.measure.readme) -->",
 BEGIN_TARGETS, END_TARGETS = "<!-- targets: begin (python -m hopperlab.measure.readme) -->", "<!-- targets: end -->"
 BEGIN_LIST, END_LIST = "<!-- recordings: begin (python -m hopperlab.measure.readme) -->", "<!-- recordings: end -->"
 Load = Callable[[str], Recording]
+STATIC: Mapping[str, int] = {"shared_tile": 8704, "register_double_buffer": 16896}     # bytes of shared memory that these steps' sources declare
 
 
 def performance(given: Mapping[str, Recording] | None = None) -> str:
@@ -61,11 +62,12 @@ def ladder(load: Load) -> list[str]:
 
 
 def _steps(told: Story) -> list[str]:
-    lines = [f"| step, {told.size}³ | what is new | TFLOP/s | of cuBLAS | registers | shared memory |", "|---|---|---|---|---|---|"]
+    lines = [f"| step, {told.size}³ | what is new | TFLOP/s | of cuBLAS | registers | dynamic shared memory |", "|---|---|---|---|---|---|"]
     for step in told.steps:
         shared = "" if step.shared_bytes is None else f"{step.shared_bytes / 1024:.0f} KiB"
         lines.append(f"| `{step.name}` | {step.idea} | {step.tflops:.0f} | {100 * step.share:.0f}% | {step.registers} | {shared} |")
-    return lines
+    static = [f"`{step.name}` has {STATIC[step.name] / 1024:.1f} KiB" for step in told.steps if step.name in STATIC]
+    return [*lines, "", f"Dynamic shared memory is what a launch asks for. Of static arrays {', '.join(static)}."] if static else lines
 
 
 def _shapes(told: Story) -> list[str]:

@@ -85,10 +85,12 @@ class Story:
         return "\n".join([head, "", *_step_lines(self), "", *_shape_lines(self)])
 
 
-def read(path: Path | None = None) -> Recording:
-    """The recording `ladder`, or one in a file or folder that `hopperlab bench ladder` wrote. Raises ValueError or OSError."""
+def read(path: Path | None = None, board: str | None = None) -> Recording:
+    """The recording `ladder` of a board (None: the nearest), or one in a file or folder that `hopperlab bench ladder` wrote. Raises ValueError or OSError."""
     if path is None:
-        return recordings.load("ladder")
+        if board is not None and board.lower() not in recordings.BOARDS:
+            raise ValueError(f"no board {board!r} was recorded: there are {', '.join(recordings.BOARDS)}")
+        return recordings.load("ladder", board=board and board.lower())
     if path.is_dir():
         path = path / "ladder.json"
     try:

@@ -130,6 +130,8 @@ def _check_array(where: str, parameter: Parameter, value: Array, place: str) -> 
 
 
 def _check_scalar(where: str, parameter: Parameter, value: Any) -> np.generic:
+    if value is None:
+        raise LaunchError(f"{where} is None{', and the null pointer is np.uint64(0)' if parameter.size == 8 else f', but the parameter is {parameter.describe()}'}")
     if type(value) in PYTHON_SCALARS:
         scalar = _from_python(where, value)
     else:

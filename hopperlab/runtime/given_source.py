@@ -2,12 +2,12 @@
 """What RawModule was given: CUDA C++, PTX text, or a file of either. Host code of a file is left out, since NVRTC compiles device code alone."""
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .compile.host_code import without_host_code
+from .compile import own_headers
 from .errors import SourceError
 
 CUDA_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp")
@@ -17,16 +17,13 @@ DEVICE_BY_DEFAULT = "--device-as-default-execution-space"
 
 @dataclass(frozen=True)
 class Given:
-    """CUDA C++ or PTX text, the name that messages show, options that a file brings, and its own headers (name as included, text) without host code."""
+    """CUDA C++ or PTX text, the name that messages show, options that a file brings, and its own headers without host code."""
 
     code: str | None
     ptx: str | None
     name: str
     options: tuple[str, ...] = ()
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
+    headers: tuple[own_headers.OwnHeader, ...] = ()
 
 
 def given(code: object, ptx: object, path: object, name: str | None, options: Sequence[str] = ()) -> Given:
@@ -59,37 +56,13 @@ def _read(path: Path, name: str | None, options: Sequence[str]) -> Given:
         raise SourceError(f"{path.name} is no source: the emulator runs PTX, not machine code. Make PTX of it where it was compiled: "
                           "nvcc -ptx -lineinfo -arch=sm_90a FILE.cu; or take it out of a binary that has it: cuobjdump --dump-ptx FILE")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = own_headers.read_text(path)
     except UnicodeDecodeError as problem:
         raise SourceError(f"{path} is no text in UTF-8 ({problem})") from None
     if suffix == ".ptx":
         return Given(None, text, name or path.name)
     if suffix not in CUDA_SUFFIXES:
         raise SourceError(f"{path.name}: path= reads CUDA C++ (.cu) and PTX (.ptx)")
-    folders = [path.resolve().parent, *(Path(option[2:]) for option in options if option.startswith("-I") and len(option) > 2)]
-    kept = without_host_code(text)
-    return Given(kept, None, name or path.name, (DEVICE_BY_DEFAULT, f"-I{folders[0]}"), _headers(kept, folders))
-
-
-def _headers(text: str, folders: Sequence[Path]) -> tuple[tuple[str, str], ...]:
-    """The headers of the caller's that a text includes, directly or not, by the name as written, without host code; none where not one has any.
-
-    A name that means two files (by where it is written) is left to the compiler.
-    """
-    found: dict[str, tuple[Path, str]] = {}
-    todo, unclear, changed = [(text, folders[0])], set(), False
-    while todo:
-        text, here = todo.pop()
-        for name in _INCLUDE.findall(text):
-            path = next((place / name for place in (here, *folders) if (place / name).is_file()), None)
-            if path is None:
-                continue
-            if name in found:
-                unclear |= {name} if found[name][0] != path.resolve() else set()
-                continue
-            whole = path.read_text(encoding="utf-8", errors="replace")
-            kept = without_host_code(whole)
-            changed |= kept != whole
-            found[name] = path.resolve(), kept
-            todo.append((kept, path.parent))
-    return tuple((name, kept) for name, (_, kept) in sorted(found.items()) if name not in unclear) if changed else ()
+    here = path.resolve().parent
+    kept, headers = own_headers.without_host(text, [here, *(Path(os.path.abspath(folder)) for folder in own_headers.include_folders(options))])
+    return Given(kept, None, name or path.name, (DEVICE_BY_DEFAULT, f"-I{here}"), headers)

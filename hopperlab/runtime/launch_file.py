@@ -81,24 +81,16 @@ def prepare(words: Sequence[str]) -> Launch:
     module = RawModule(path=asked.file, backend="emulator", name_expressions=(instance,) if instance else None,
                        options=() if asked.file.suffix.lower() == ".ptx" else (*(f"-D{d}" for d in asked.defines), *(f"-I{f}" for f in asked.folders)))
     kernel = module.get_function(_named(module, asked.kernel) if asked.kernel else _only(module))
-    try:
-        return _checked(module, kernel, asked, made)
-    except LaunchError as problem:
-        raise LaunchError(str(problem).replace(kernel.mangled, shown_name(kernel))) from None
-
-
-def shown_name(kernel: RawKernel) -> str:
-    """A kernel's name as C++ has it."""
-    return kernel.name if kernel.name != kernel.mangled else readable_name(kernel.mangled)
+    return _checked(module, kernel, asked, made)
 
 
 def _checked(module: RawModule, kernel: RawKernel, asked: argparse.Namespace, made: Sequence[Any]) -> Launch:
     """The launch. Raises LaunchError for what is missing and for what does not fit."""
     missing = " and ".join(name for name, value in (("--grid", asked.grid), ("--block", asked.block)) if value is None)
     if missing:
-        raise LaunchError(f"{kernel.name}: {missing} missing: how many CTAs, and threads of a CTA? For instance --grid 4 --block 128")
+        raise LaunchError(f"{kernel.signature.name}: {missing} missing: how many CTAs, and threads of a CTA? For instance --grid 4 --block 128")
     if not asked.shared and (dynamic := _dynamic(module, kernel)):
-        raise LaunchError(f"{kernel.name} has dynamic shared memory ({dynamic}): --shared BYTES says how much")
+        raise LaunchError(f"{kernel.signature.name} has dynamic shared memory ({dynamic}): --shared BYTES says how much")
     grid, block = arguments.check_launch(kernel.signature, kernel.use, asked.grid, asked.block, asked.shared)
     launch_attributes.checked(kernel.signature, kernel.use, grid, block, asked.shared, asked.cluster, asked.cooperative)
     try:
@@ -130,8 +122,9 @@ def _written(module: RawModule) -> str:
     """What to say of kernels that stand in the source and were not compiled."""
     compiled = {readable_name(name).rsplit("::", 1)[-1] for name in module.kernel_names}
     written = [name for name in dict.fromkeys(_WRITTEN.findall(module.source or "")) if name not in compiled]
+    asks = "; the source asks for __NVCC__, which NVRTC does not define: -D__NVCC__ does" if "__NVCC__" in (module.source or "") else ""
     return (f" Its source writes {', '.join(written)}: a template's instance is named, --kernel \"{written[0]}<4>\"; a static kernel that nothing calls is "
-            f"left out") if written else ""
+            f"left out{asks}") if written else ""
 
 
 def _only(module: RawModule) -> str:
@@ -149,7 +142,7 @@ def main(words: Sequence[str]) -> int:
     launch = prepare(words)
     before = [np.array(a) if isinstance(a, np.ndarray) else None for a in launch.args]
     launch()
-    print(f"{shown_name(launch.kernel)} ran")
+    print(f"{launch.kernel.signature.name} ran")
     for place, (old, new) in enumerate(zip(before, launch.args), 1):
         if old is not None and old.tobytes() != new.tobytes():
             flat = new.reshape(-1)

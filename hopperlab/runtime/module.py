@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from .watching import shown_to_watchers, told_before
 if TYPE_CHECKING:
     from ..emulator import Program
 
+LONGEST = 100                   # letters of a kernel's name in a message
 GRID_WORKSPACE = "%envreg2"     # where a cooperative launch tells its address
 
 
@@ -52,7 +54,7 @@ class RawModule:
                  name: str | None = None, strict: bool = False):
         text = given(code, ptx, path, name, _as_options(options))
         self.backend = choose(backend)
-        self.source, self.options, self.name = text.code, (*_as_options(options), *text.options), text.name
+        self.source, self.options, self.name = text.code, (*text.options, *_as_options(options)), text.name
         self.compiled_from: Source | None = None
         if text.code is not None:
             self.compiled_from = Source(text.code, self.name, self.options, tuple(name_expressions or ()), architecture(self.backend), text.headers)
@@ -142,6 +144,10 @@ class RawModule:
         mangled = any(n.startswith("_Z") for n in self.signatures)
         advise = self.source is not None and (mangled or not known)
         hint = ' Declare it extern "C", or name the template instance in name_expressions.' if advise else ""
+        last = name.rsplit("::", 1)[-1]
+        plain = [shown for n in self.signatures if (shown := _shown(n)).rsplit("::", 1)[-1] == last and f"{len(last)}{last}I" not in n and n != shown]
+        if plain and advise:
+            hint = f' C++ mangles names: with name_expressions=("{plain[0]}",) get_function("{plain[0]}") finds it; with extern "C" get_function("{last}") does.'
         return f"{self.name} has no kernel {name!r}; it has: {known or 'none'}.{hint}"
 
     @cached_property
@@ -168,7 +174,7 @@ class RawKernel:
 
     def __init__(self, module: RawModule, mangled: str, name: str):
         self.module, self.mangled, self.name = module, mangled, name
-        self.signature = module.signatures[mangled]
+        self.signature = replace(module.signatures[mangled], name=_shown(name))      # as messages call it
         self.use = module.launch_info.kernels.get(mangled, KernelUse(mangled))
         self._max_dynamic = limits.SHARED_DEFAULT - self.use.static_shared
 
@@ -266,6 +272,14 @@ class RawKernel:
     def __repr__(self) -> str:
         kinds = ", ".join(p.describe() for p in self.signature.parameters)
         return f"<RawKernel {self.name}({kinds}) of {self.module.name} ({self.backend})>"
+
+
+def _shown(name: str) -> str:
+    """A kernel's name for messages: as C++ has it, of a mangled one without the arguments of its template, and never longer than a line."""
+    if name.startswith("_Z"):
+        from ..emulator.ptx.names import readable_name
+        name = readable_name(name)
+    return name if len(name) <= LONGEST else name[:LONGEST] + "…"
 
 
 def _as_options(options: Sequence[str]) -> tuple[str, ...]:

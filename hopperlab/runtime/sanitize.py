@@ -97,7 +97,8 @@ class Report:
         if compilers and not self.by_compiler:
             from ..emulator.hazards.compiler_made import note
             lines.append(f"{note(compilers)}; --by-compiler lists {'them' if len(compilers) > 1 else 'it'}")
-        return "\n".join([*lines, f"hopperlab sanitize: {found} in {counted(launches, 'launch', 'launches')} under {names}"])
+        judged = f"{found} in {counted(launches, 'launch', 'launches')}" if launches or count else "nothing judged, no launch"
+        return "\n".join([*lines, f"hopperlab sanitize: {judged} under {names}"])
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for --json."""

@@ -31,6 +31,11 @@ def highest_clock(recording: Any) -> list[str]:
     return [f"the board's highest clock: {clocks['sm_max_mhz']:.0f} MHz"] if isinstance(clocks, dict) else []
 
 
+def microseconds(record: Any) -> str:
+    """The record's time in microseconds: median (least to greatest)."""
+    return f"{1e3 * record.ms:.1f} ({1e3 * record.ms_min:.1f} to {1e3 * record.ms_max:.1f})"
+
+
 def option(record: Any, name: str) -> str:
     """What stands after `name=` in the record's options; '' where it has no such option."""
     return next((words.split("=")[1] for words in record.options if words.startswith(name + "=")), "")

@@ -2,6 +2,7 @@
 """What an answer cell may hold: harmless habits are taken, and what would run, or read files, is not."""
 import pytest
 
+import hopperlab as hl
 from hopperlab.checking import answers, check
 from hopperlab.lessons import catalogue
 
@@ -67,7 +68,22 @@ def test_other_headers_are_named_and_refused(head, why):
         answers.body(catalogue.find("04.2"), KERNEL.format(head=head))
 
 
-def test_a_note_is_not_called_a_failure_to_compile():
+def test_a_note_is_not_called_a_failure_to_compile_and_its_cause_comes_first():
+    """ptxas ignores setmaxnreg here, and the emulator says where it stands and what is wrong with it."""
     text = '%%cuda ring\nextern "C" __global__ void fold(const float* x, float* y, int tiles) { asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); }'
     said = str(check.judge(catalogue.find("04.2"), text))
-    assert "ring.cu compiles, but does not run as written" in said and "does not compile" not in said
+    assert "divergent-collective: setmaxnreg" in said and "ring.cu:1" in said and "does not compile" not in said and "as written" not in said
+
+
+def test_a_note_without_a_hazard_is_shown(monkeypatch):
+    class Noted:
+        def RawModule(self, strict=False, **more):
+            if strict:
+                raise hl.NoteError("ring.cu compiles, but does not run as written:", "C7514: serialized")
+            return hl.RawModule(**more)
+
+        def __getattr__(self, name):
+            return getattr(hl, name)
+    monkeypatch.setattr(check, "hl", Noted())
+    said = str(check.judge(catalogue.find("04.2"), '%%cuda ring\nextern "C" __global__ void fold(const float* x, float* y, int tiles) {}'))
+    assert said == "04.2 is not right yet. ring.cu compiles, but does not run as written:\n\nC7514: serialized"

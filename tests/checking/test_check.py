@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a verdict says of a wrong result, and which hazard it shows."""
+import ml_dtypes
 import numpy as np
 import pytest
 
 import hopperlab as hl
-from hopperlab.checking import check, value_words, whence
+from hopperlab.checking import check, outputs, value_words, whence
 from hopperlab.checking.exercise import Case
 from hopperlab.measure.launches import gemm, operands
 
@@ -38,6 +39,7 @@ def test_a_race_between_warps_is_shown_before_one_between_lanes():
 
 def test_long_arguments_are_cut_and_values_are_pythons():
     assert value_words.call("f", ([[0, 1]] * 30, 3)) == "f([[0, 1], [0, 1], … 30 in all], 3)"
+    assert value_words.call("f", ([[0, 1] * 16] * 30,)) == "f([[0, 1, …], [0, 1, …], … 30 in all])"
     assert value_words.sentence(value_words.Wrong((2,), True, None)) == "returned True at [2], expected None"
 
 
@@ -46,3 +48,20 @@ def test_long_arguments_are_cut_and_values_are_pythons():
 def test_whole_numbers_that_are_a_multiple_apart_say_so(value, expected, said):
     words = value_words.sentence(value_words.Wrong((), value, expected))
     assert said in words and (said or words.endswith(str(expected)))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
+def test_a_nan_that_somebody_wrote_is_no_element_that_nobody_wrote(dtype):
+    case = outputs.poisoned(Case({"out": np.arange(8)}, outputs={"out": np.empty(8, dtype)}))
+    assert np.isnan(case.outputs["out"].astype(np.float64)).all() and "out[0] is never written, expected 0; 8 of 8" in outputs.complaint(case, "")
+    case.outputs["out"][:3] = np.nan, np.float32(-np.nan), np.inf
+    assert "out[0] is nan, expected 0; 8 of 8" in outputs.complaint(case, "")
+    case.outputs["out"][:3] = 0, 1, 2
+    assert "out[3] is never written, expected 3; 5 of 8" in outputs.complaint(case, "")
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint16, np.uint8])
+def test_of_whole_numbers_the_largest_says_that_nobody_wrote_it(dtype):
+    case = outputs.poisoned(Case({"out": np.arange(4)}, outputs={"out": np.empty(4, dtype)}))
+    case.outputs["out"][0] = 0
+    assert "out[1] is never written, expected 1; 3 of 4" in outputs.complaint(case, "")

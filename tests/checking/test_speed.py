@@ -50,6 +50,13 @@ def test_who_leaves_work_out_has_no_speed(module):
         speed.pace(asked(twice, flops=1 << 30, prepares=("count",)), module)
 
 
+def test_who_loads_less_than_the_problem_takes_has_no_speed(module):
+    wanted = asked(twice, prepares=("count",), loads=1 << 40)
+    with pytest.raises(NoSpeed, match=r"it loads about [\d,]+ MiB, and the product takes 1,048,576 MiB at the fewest"):
+        speed.pace(wanted, module)
+    assert speed.pace(asked(twice, prepares=("count",), loads=1 << 20), module).us
+
+
 @pytest.mark.parametrize("us, enough", [(9.0, True), (12.5, True), (12.6, False), (100.0, False)])
 def test_the_ratio_of_times_decides(us, enough):
     wanted = asked(twice)

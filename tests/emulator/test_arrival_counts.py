@@ -28,6 +28,23 @@ def test_every_arrival_of_a_pass_is_counted(count, schedule):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("count", [64, 97, 120, 127])
+def test_what_a_pass_leaves_over_is_not_counted_in_the_next(count, schedule):
+    """A ring that goes round eleven times: each pass has the arrivals beside its own that the one before did not need."""
+    session, found = launch("""__shared__ mbarrier_t empty; __shared__ float tile[128];
+        if (t == 0) mbarrier_init(&empty, COUNT);
+        __syncthreads();
+        for (int i = 0; i < 11; i++) {
+            if (t == 0) { if (i) mbarrier_wait_parity(&empty, (i & 1) ^ 1); tile[0] = x[i]; }
+            __syncthreads();
+            y[t] = tile[0];
+            mbarrier_arrive(&empty);
+        }""".replace("COUNT", str(count)), 128, schedule=schedule)
+    words = [str(h) for h in session.hazards if h.case == "init-too-few"]
+    assert words and "receives 128 a pass" in words[0], told(session)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("count", [1, 2, 31])
 def test_a_whole_warp_where_one_lane_may_be_meant(count, schedule):
     session, found = launch(WHOLE_WARPS.replace("COUNT", str(count)), 128, schedule=schedule)

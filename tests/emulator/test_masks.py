@@ -2,7 +2,7 @@
 """Member masks: exactly the named lanes meet, each mask's lanes among themselves, and memory is ordered among them."""
 import numpy as np
 import pytest
-from support.emulated import SCHEDULES, kinds, run, told
+from support.emulated import SCHEDULES, kinds, lines_with, run, told
 
 
 @pytest.mark.parametrize("size", [2, 4, 8, 16])
@@ -337,3 +337,29 @@ def test_a_polling_loop_whose_shuffles_do_not_meet_is_named_and_ends():
             "} while (!seen); out[t] = seen;")
     session = run(SHELL.replace("BODY", body), (np.arange(32, dtype=np.int32), np.zeros(32, np.int32), np.zeros(2, np.int32)))
     assert {"deadlock", "divergent-collective"} <= set(kinds(session)), told(session)
+
+
+BEHIND = """extern "C" __global__ void k(const int* in, int* out) {
+    unsigned l = threadIdx.x, s = in[l];
+    if (l < unsigned(in[40])) {
+        s += in[l];
+        s = OP(0xffffffffu, s);         // in the branch
+    }
+    s = OP(0xffffffffu, s);             // behind it
+    out[l] = s;
+}"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("op", ["__reduce_add_sync", "__any_sync", "__match_any_sync", "SHUFFLE"])
+def test_one_in_a_branch_does_not_meet_one_behind_the_branch(op, schedule):
+    """Who runs it comes to the one behind later, and would be alone there."""
+    values = np.arange(64, dtype=np.int32)
+    source = "#define SHUFFLE(m, s) __shfl_xor_sync(m, s, 1)\n" + BEHIND
+    for lanes in (0, 16, 31, 32):
+        values[40] = lanes
+        session = run(source, (values, np.zeros(32, np.int32)), options=(f"-DOP={op}",), schedule=schedule)
+        cases = [h.case for h in session.hazards]
+        assert (not cases) == (lanes in (0, 32)) and all(h.kind == "divergent-collective" for h in session.hazards), told(session)
+        assert all({h.where.line, h.other.line if h.other else 0} & (lines_with("in the branch", source=source) | lines_with("behind it", source=source))
+                   for h in session.hazards), told(session)

@@ -44,6 +44,27 @@ def test_spinning_a_bounded_number_of_times_is_no_deadlock():
     assert out.tolist() == [500] * 128
 
 
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_loop_of_test_wait_says_what_it_waits_for(late):
+    """As one of try_wait does: the mbarrier, its phase, and what is missing; of other loops in the launch nothing is said of mbarriers."""
+    source = """#include <hopperlab/mbarrier.cuh>
+    extern "C" __global__ void f(volatile int* flag) {
+        __shared__ mbarrier_t full, other;
+        if (threadIdx.x == 0) { mbarrier_init(&full, 3); mbarrier_init(&other, 1); }
+        __syncthreads();
+        if (threadIdx.x < 2) mbarrier_arrive(&full);
+        if (threadIdx.x == 40) { mbarrier_arrive(&other); while (!mbarrier_test_wait_parity(&other, 0)) { } }
+        if (threadIdx.x < 32 || !LATE) while (!mbarrier_test_wait_parity(&full, 0)) { }
+        else while (!*flag) { }
+    }""".replace("LATE", str(late))
+    with hl.emulate(hazards="collect") as run:
+        launch(source, (np.zeros(1, np.int32),), grid=1)
+    text = next(str(h) for h in run.hazards if h.case == "endless-loops")
+    asks = f"threads 0 to {31 if late else 63}: waits in mbarrier.test_wait.parity"
+    assert asks in text and "(full), phase 0 (parity 0), 1 of 3 arrivals pending" in text and "1 more arrival in this phase" in text, text
+    assert ("stands at" in text) == bool(late) and "(other)" not in text, text
+
+
 @pytest.mark.parametrize("clock", ["clock64()", "globaltimer()"])
 def test_waiting_for_a_clock_is_no_deadlock(clock):
     source = f"""

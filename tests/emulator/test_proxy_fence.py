@@ -7,6 +7,7 @@ after the write and before the barrier, or by the issuing thread after the barri
 import numpy as np
 import pytest
 import hopperlab as hl
+from hopperlab.emulator.hazards import findings
 from support.emulated import SCHEDULES, WRAPPERS, kinds, lines_with, run, told
 
 STORE = r"""
@@ -335,6 +336,28 @@ extern "C" __global__ void __launch_bounds__(96) k(const float* x, float* y) {
         }
     }
 }"""
+
+
+def test_a_tile_without_fence_is_told_of_once_for_each_pair_of_lines(monkeypatch):
+    """Not once for each of its words: bytes of two instructions in turn."""
+    told, add = [], findings.Findings.add
+    monkeypatch.setattr(findings.Findings, "add", lambda self, case, *more, **known: told.append((case, *more[:2])) or add(self, case, *more, **known))
+    code = """extern "C" __global__ void k(float* y) {
+        __shared__ __align__(128) float s[1024];
+        for (int i = threadIdx.x * 2; i < 1024; i += 64) {
+            s[i] = 1;
+            s[i + 1] = 2;
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            cp_async_bulk_store(y, s, 4096);
+            cp_async_bulk_commit_group();
+            cp_async_bulk_wait_group<0>();
+        }
+    }"""
+    session = run(code, (np.zeros(1024, np.float32),), block=(32,))
+    assert [h.kind for h in session.hazards] == ["missing-proxy-fence"] and {case for case, *_ in told} == {"shared-proxy-fence"}
+    assert len(told) == len(set(told)) <= 64, told
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

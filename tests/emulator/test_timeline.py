@@ -58,6 +58,21 @@ def test_accesses_are_events_of_their_own_between_the_others():
     assert not plain.of("access")
 
 
+def test_with_accesses_copies_have_a_number_and_a_place():
+    """The place counts from the beginning of the dynamic shared memory, here behind 16 bytes of barriers; the tile is static and lies before it."""
+    timeline = ring(trace="accesses").timeline
+    assert [event.detail for event in timeline if event.what in ("issue cp", "land cp")] == ["1024 bytes, copy 1"] * 2
+    places = {event.what: int(event.detail) for event in timeline if event.what.startswith("place")}
+    assert places.keys() == {"place cp", "place store cp"} and places["place cp"] == places["place store cp"] < 0
+
+
+def test_with_accesses_a_copy_that_wgmma_reads_is_told_once():
+    timeline = warp_specialized(128, 128, 256, trace="accesses")[2].timeline
+    issued = {event.detail.partition(", ")[2] for event in timeline if event.what == "issue cp"}
+    read = [event.detail for event in timeline if event.what == "multiply cp"]
+    assert len(issued) == 8 and sorted(read) == sorted(issued)
+
+
 def test_events_name_block_warp_line_and_barrier():
     timeline = ring().timeline
     issue = next(event for event in timeline if event.what == "issue cp")

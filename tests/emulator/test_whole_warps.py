@@ -165,7 +165,7 @@ def test_bulk_copies_that_leave_an_array_or_meet_one_that_is_read_only_are_named
         x, y = np.zeros(64, np.float32), np.zeros(64, np.float32)
         y.flags.writeable = writable
         session = run(source, (x, y, np.int32(from_), np.int32(to), np.uint32(nbytes)), block=(1,))
-        found, = session.hazards
+        found, = (h for h in session.hazards if h.case != "expect-range")
         assert found.kind in ("out-of-bounds", "misaligned")
         return found.message
     assert "argument 1" in message(4, 0, 256) and "argument 2" in message(0, 4, 256)

@@ -13,7 +13,8 @@ BOARD = boards.board("h200")
 BODIES = {
     "copy": "for (long long i = at; i < n; i += all) y[i] = x[i];",
     "reads": "float s = 0; for (long long i = at; i < n; i += all) s += x[i]; y[at] = s;",
-    "fma": "float a = x[at], b = a + 1, c = a + 2, d = a + 3; for (int i = 0; i < m; i++) { a = a * b + c; b = b * c + d; c = c * d + a; d = d * a + b; } y[at] = a + b + c + d;",
+    "fma": "float a = x[at], b = a + 1, c = a + 2, d = a + 3; for (int i = 0; i < m; i++) { a = a * b + c;"
+           " b = b * c + d; c = c * d + a; d = d * a + b; } y[at] = a + b + c + d;",
     "exp": "float a = x[at], s = 0; for (int i = 0; i < m; i++) s += __expf(a + i); y[at] = s;",
     "again": "float s = 0; for (int i = 0; i < m; i++) s += x[blockIdx.x * 1024 + (threadIdx.x + i * 257) % 1024]; y[at] = s;",
     "stride": "float s = 0; for (int i = 0; i < m; i++) s += x[blockIdx.x * 8192 + (threadIdx.x % 32) * 32 + i % 8 * 1024 + i / 8 % 32]; y[at] = s;",

@@ -41,20 +41,24 @@ def test_right_answer_in_another_style_is_right(entry, hidden):
 
 
 LONG = [name for name, exercise in EXERCISES.items() if exercise.long]
+ROUNDS = {"07.1": lambda shape: shape[0] / shape[1], "10.1": lambda shape: shape[0] / shape[1],
+          "13.2": lambda shape: -(-shape[0] // 64) * -(-shape[1] // 64) / shape[3]}
+"""Rounds of a block: numbers, tiles and tiles of 64 x 64, shared out among blocks; of the others the last number of a shape."""
 
 
 @pytest.mark.parametrize("name", LONG)
 def test_one_hidden_shape_is_longer_than_all_that_are_drawn(name):
-    """By twice as many steps along k, the last number of a shape, for whatever key."""
+    """By nearly twice as many rounds, for whatever key."""
+    rounds = ROUNDS.get(name, lambda shape: shape[-1])
     for key in ("public", KEY):
         *drawn, long = check._shapes(EXERCISES[name], key, True)
-        assert len(drawn) == check.HIDDEN_SHAPES - 1 and long[-1] > 1.9 * max(shape[-1] for shape in [*drawn, *EXERCISES[name].shapes])
+        assert len(drawn) == check.HIDDEN_SHAPES - 1 and rounds(long) > 1.9 * max(map(rounds, [*drawn, *EXERCISES[name].shapes]))
         assert long not in check._shapes(EXERCISES[name], key, False)
 
 
 def test_a_pipeline_that_stops_after_a_few_rounds_is_found_out_where_nobody_sees_the_shapes():
     """It waits for all copies from the ninth tile on; the shapes of the notebook have eight tiles at most."""
-    assert LONG == ["03.2", "09.2", "10.2", "12.2", "15.2"]
+    assert {"03.2", "09.2", "10.2", "12.2", "15.2"} < set(LONG)
     right = answer_texts.edited({"exercise": "03.2", "name": "late", "replace": []})
     wait = "        cp_async_wait_group<STAGES - 2>();"
     assert wait in right

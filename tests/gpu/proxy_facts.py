@@ -15,6 +15,7 @@ import sys
 import numpy as np
 
 import hopperlab as hl
+from hopperlab.measure.machine import command
 
 # --- reads by ordinary loads, then a refill ---------------------------------------------------------------------------------
 RING = r"""
@@ -254,6 +255,7 @@ def in_child(which: str) -> str:
 # --- tables -----------------------------------------------------------------------------------------------------------------
 def main() -> None:
     """All experiments, as tables."""
+    command.begin(__doc__, "tests.gpu.proxy_facts")
     import cupy
     print("GPU:", cupy.cuda.runtime.getDeviceProperties(0)["name"].decode())
     print(f"\nreads, then a refill\n{'ring':40s} {'fence by':16s} {'ns a pass (least to most)':28s} later values of words read")

@@ -53,7 +53,7 @@ def test_the_spans_of_ping_pong_do_not_overlap():
     assert len(loops) == 8 and [row for *_, row in loops] == ["consumer 1", "consumer 2"] * 4
     picture = schedules.schedule_timeline(run, 16, "P")
     assert "waits for its turn" in picture.text and picture.png()[:4] == b"\x89PNG"
-    assert schedules.turns_words(run).startswith("128 wgmma issued in 8 turns (consumer 1: 16")
+    assert schedules.turns(run) == [(1, 16), (2, 16)] * 4
 
 
 @pytest.mark.parametrize(("kind", "share"), [("cooperative", 4 / 6), ("ping-pong", 16 / 20), ("overlapped", 16 / 19.5)])

@@ -81,6 +81,7 @@ def test_missing_bugs_are_written_beside_those_recorded(monkeypatch, tmp_path, c
     recordings.save("bugs", HEADER, [Record(case.suite, *case.key, outcome="hang") for case in bugs.CASES[1:]], tmp_path)
     monkeypatch.setattr(bugs, "records", lambda cases: [Record(case.suite, *case.key, outcome="right") for case in cases])
     monkeypatch.setattr(bugs, "header", lambda: HEADER)
+    monkeypatch.setattr(bugs.command, "require_gpu", lambda module: None)
     assert bugs.main(["--missing", "--out", str(tmp_path)]) == 0 and f"{len(bugs.CASES)} records" in capsys.readouterr().out
     assert [record.outcome for record in recordings.load("bugs", tmp_path)] == ["right"] + ["hang"] * (len(bugs.CASES) - 1)
 

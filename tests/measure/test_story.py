@@ -2,6 +2,7 @@
 """The story of the ladder: shares and gains follow from the records, and README's tables from the story."""
 import importlib
 import json
+import re
 
 import pytest
 
@@ -100,9 +101,9 @@ def test_a_file_that_is_no_recording_is_named(text, message, tmp_path, capsys):
 
 
 def test_the_command_prints_and_draws(tmp_path, capsys):
-    assert cli.main(["ladder", "--size", "4096", "--plot", str(tmp_path / "new" / "ladder.png")]) == 0
+    assert cli.main(["ladder", "--size", "4096", "--plot", str(tmp_path / "ladder.png")]) == 0
     assert "The product ladder at 4096³" in capsys.readouterr().out
-    assert (tmp_path / "new" / "ladder.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "ladder.png").read_bytes().startswith(b"\x89PNG")
 
 
 # --- README -----------------------------------------------------------------------------------------------------------
@@ -150,3 +151,12 @@ def test_deepgemm_has_a_column_where_it_was_measured():
     assert row.endswith(f"| {share:.1f}% |") and "DeepGEMM" not in "".join(readme.fp8(lambda name: without))
     for lines in (readme.fp8(lambda name: recording), readme.fp8(lambda name: without)):
         assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
+
+
+def test_static_shared_memory_is_what_the_sources_declare():
+    """The column has dynamic bytes alone, which for these steps are none."""
+    from hopperlab.runtime.library import load_kernel
+    for name, nbytes in readme.STATIC.items():
+        arrays = re.findall(r"\.shared\s+\.align \d+ \.b8 [\w$]+\[(\d+)\]", load_kernel(f"gemm/{name}.cu", "gemm", backend="emulator").module.ptx)
+        assert sum(map(int, arrays)) == nbytes
+    assert "`shared_tile` has 8.5 KiB" in (text := readme.performance()) and "| registers | dynamic shared memory |" in text

@@ -41,9 +41,9 @@ def test_a_line_that_is_not_understood_exits_with_2(words):
     assert result.returncode == 2 and "usage: hopperlab" in result.stderr
 
 
-def test_an_unknown_lesson_is_one_line_and_exit_code_1():
+def test_an_unknown_lesson_is_one_line_and_exit_code_2():
     result = run("restore", "77")
-    assert result.returncode == 1 and result.stderr.startswith("hopperlab: no lesson '77'; there are: 00_start_here")
+    assert result.returncode == 2 and result.stderr.startswith("hopperlab: no lesson '77'; there are: 00_start_here")
     assert "Traceback" not in result.stderr
 
 

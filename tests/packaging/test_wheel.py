@@ -78,7 +78,7 @@ def test_installed_alone_it_is_a_course(wheel, tmp_path):
     assert "restored" in said(command, work, "restore", "04")
     said(command, here, "start", "chinese", "--lang", "zh")
     assert "从这里开始" in (here / "chinese" / "00_start_here.ipynb").read_text(encoding="utf-8") and "restored" in said(command, here / "chinese", "restore", "00")
-    said(command, here, "restore", "04", code=1)
+    said(command, here, "restore", "04", code=2)
     server = subprocess.Popen([command, "lab", "--no-browser"], cwd=here, env=alone(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         url = next(match[1] for line in server.stdout if (match := re.search(r"hopperlab: open\s+(\S+)", line)))

@@ -29,9 +29,8 @@ def course(tmp_path):
 def test_the_course_is_found_from_below(course, tmp_path):
     below = course / "notebooks" / "sources"
     assert workspace.find_root(below) == course
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    assert workspace.find_root(elsewhere) == course
+    with pytest.raises(WorkspaceError, match="there is no folder"):
+        workspace.find_root(tmp_path / "elsewhere")
 
 
 def test_fill_copies_what_is_missing_and_overwrites_nothing(course):

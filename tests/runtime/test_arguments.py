@@ -135,7 +135,8 @@ def test_arguments_without_a_tuple():
     (INT, True, "Python bool (sent as bool) of 1 byte, but"),
     (INT, "five", "is a str; kernels take arrays, NumPy scalars"),
     (INT, [5], "is a list; kernels take"),
-    (INT, None, "is a NoneType"),
+    (INT, None, "is None, but the parameter is 4 bytes (.u32)"),
+    (POINTER, None, "is None, and the null pointer is np.uint64(0)"),
 ])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_scalar_that_is_not_the_parameters(place, parameter, value, words):

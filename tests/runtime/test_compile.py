@@ -244,6 +244,18 @@ def test_an_empty_log_changes_no_bytes_of_python():
     assert [bytes([number])[0] for number in range(256)] == list(range(256))
 
 
+@pytest.mark.parametrize("code, told", [
+    ("template <class T> concept Small = sizeof(T) <= 4;", 'options=("-std=c++20",)'), ("__device__ at::Half x;", "PyTorch's headers are the host's, and empty here"),
+    ("#include <curand_kernel.h>", "python -m pip install nvidia-curand"), ("#include <torch/extension.h>", "is of a host library. Give the file"),
+    ("#include <nowhere.cuh>", "nowhere.cuh is in none of the folders"),
+    ("struct A { template <int B = 1> __device__ static typename E<(B > 0)>::t f(); template <int B = 1> __device__ typename E<(B < 0)>::t f() const; };",
+     "NVRTC does not: make both static, or neither")])
+def test_advice_on_what_nvcc_takes_or_has(code, told):
+    with pytest.raises(CompileError) as caught:
+        compile_source(Source("template <bool> struct E;\n" + code, "add.cu"))
+    assert told in str(caught.value).rsplit("->", 1)[-1]
+
+
 @pytest.mark.parametrize(("code", "told", "not_told"), [
     (ADD.replace("__global__", "__globl__"), "Begin with the first error", "sanitize"),
     ("int twice(int a) { return 2 * a; }\n" + ADD.replace("a[i]", "twice(i)"), "What a kernel calls needs __device__ before it. Host code", "Begin with"),

@@ -100,11 +100,27 @@ def test_host_code_of_ones_own_headers_goes_too(tmp_path):
     assert x[0] == 3, "the cache sees a changed header"
 
 
+def test_a_macro_of_an_included_header_marks_device_code(tmp_path):
+    """Also one that a header of that header defines."""
+    (tmp_path / "deep.cuh").write_text("#define DI static __device__ \\\n    __forceinline__\n")
+    (tmp_path / "words.cuh").write_text('#include "deep.cuh"\n#define INNER DI\nDI int two() { return 2; }\nint host() { return rand(); }\n')
+    (tmp_path / "a.cu").write_text('#include "words.cuh"\nINNER int one() { return 1; }\nextern "C" __global__ void k(int* y) { y[0] = one() + two(); }\n')
+    y = np.zeros(1, np.int32)
+    hl.RawModule(path=tmp_path / "a.cu", backend="emulator").get_function("k")((1,), (1,), (y,))
+    assert y[0] == 3
+
+
 @pytest.mark.parametrize("text", [
     "__global__ void k(int* a) { a[0] = 1; }", "#define HOST_DEVICE\n__device__ int f() { return 1; }", "CUTE_HOST_DEVICE int f() { return 1; }",
     "struct A { int x; };", "int a = 3;", "enum { A, B };",
     "template <class T> struct S;", "__device__ auto f = [](int x) { return x; };", "using T = int;", "template <> __device__ int g<1>() { return 2; }",
     "// int main() {\n", 'const char* s = "int main() {";',
+    "template <class T> struct A : decltype(f((T*)0)) {};", "template <class T> struct B : C<decltype(f(T{}))>, D<(2 > 1)> { int x; __device__ int g() { return x; } };",
+    "template <class R, class... T> struct Call<R(T...)> { using type = R; };", "template <class T> struct E<T, enable_if_t<(sizeof(T) > 4)>> : F { };",
+    "typedef struct __align__(16) { half2 x, y; } half8;", "typedef struct { int x; } S, *P;", "struct alignas(16) G { int x; };", "struct ALIGN(8) H { int x; };",
+    "struct __align__(16) { int x; } i;", "enum class J : int { K, L };", "alignas(16) __device__ int m[2]{1, 2};", "using namespace cooperative_groups;",
+    "template <class T> trait has(T*, decltype(sizeof(T)) = 0);", "struct M { template <class T> __device__ M(T x) : a{x}, b(x) { g(); } int a : 3; int b; };",
+    "typedef at::BFloat16 bf16;", "#define CHECK(x) do { if (x) { abort(); } } while (0)\n#define FILL(T) template __global__ void fill<T>(T*);\nFILL(int)",
     "namespace n = m;", "extern __shared__ int tile[];", "__constant__ int c[] = {1, 2};", "#if 0\nint main() {\n#endif\n__global__ void k() {}", "int main() { {", ""])
 def test_what_has_no_host_function_stays_as_it_is(text):
     assert without_host_code(text) == text
@@ -113,10 +129,34 @@ def test_what_has_no_host_function_stays_as_it_is(text):
 @pytest.mark.parametrize("text, kept", [
     ("int main() { return 0; }\n__global__ void k() {}", "\n__global__ void k() {}"), ("static inline void f(int x) { }", ""),
     ("struct A { void f() { } __device__ void g() {} };", "struct A { void f() ; __device__ void g() {} };"),
+    ("namespace py = pybind11;\nint x;", "\nint x;"), ("volatile std::sig_atomic_t stop = 0;\nint x;", "\nint x;"),
+    ("#ifdef __CUDACC__\n#define DI __device__\n#else\n#define DI\n#endif\nDI int f() { return 1; } int g() { return 2; }",
+     "#ifdef __CUDACC__\n#define DI __device__\n#else\n#define DI\n#endif\nDI int f() { return 1; } "),
     ("std::string s;\nint x;", "\nint x;"), ("__host__ void f() { }", ""), ("__host__ __device__ void f() { }", "__host__ __device__ void f() { }"),
     ("A::A() : x(1), y{2} { z(); }", ""),
     ("template <typename T, typename U = X<T>> void f(T t) { }", ""), ("auto f() -> int { return 1; }", ""), ('#include "helper_cuda.h"\nint x;', "\nint x;"),
-    ("bool operator==(A a, A b) { return true; }", "")])
+    ("bool operator==(A a, A b) { return true; }", ""), ("struct point f(int x) { return {}; }", ""), ("static struct node *f(void) { }", ""),
+    ("void f(torch::Tensor x);\nint x;", "\nint x;"), ("torch::Tensor f(torch::Tensor);", ""), ("extern void f(std::vector<int>& v, at::Tensor);", ""),
+    ("using torch::Tensor;\nvoid f(Tensor t);\nint x;", "\n\nint x;"), ("using O = torch::TensorOptions;\nO o;\nint x;", "\n\nint x;"), ("using namespace torch;", ""),
+    ("using namespace std;\nvoid f(vector<int>& v, string s);", "using namespace std;\n"), ("int format::at(int);", "int format::at(int);"),
+    ("#define BINDING(n) void n##_host(torch::Tensor x) { k<<<1, 1>>>(x); }\nBINDING(a)\nBINDING(b);\n__global__ void k() {}",
+     "#define BINDING(n) void n##_host(torch::Tensor x) { k<<<1, 1>>>(x); }\n\n\n__global__ void k() {}"),
+    ("class Error : public std::exception { std::string m; };\nvoid raise(const Error& e);\nint x;", "\n\nint x;"),
+    ("struct A { A(const std::string& s) : m(s) { } std::string m; int x; };", "struct A {   int x; };"),
+    ("struct A { friend std::ostream& operator<<(std::ostream& o, A a) { return o; } int x; };", "struct A {  int x; };"),
+    ("struct A { __host__ A(int x); __host__ A() noexcept requires(true) { f(); } __host__ __device__ int g() { return 1; } };",
+     "struct A {  A(int x);  A() noexcept requires(true) ; __host__ __device__ int g() { return 1; } };"),
+    ("template <> struct Name<std::string> { using type = int; }; template <> __device__ int of(const at::Half* x) { return 1; } int x;", "  int x;"),
+    ("template <class T, cublasStatus_t (*end)(T*)> struct Deleter { void operator()(T* x) { end(x); } };\nDeleter<int, f> d;\nint x;", "\n\nint x;"),
+    ("template <class T> void f(T* x) { g<<<1, 1>>>(x); }\n#define MAKE(T) template void f<T>(T*);\nMAKE(int) MAKE(float)\nint x;",
+     "\n#define MAKE(T) template void f<T>(T*);\n \nint x;"),
+    ("namespace F = torch::nn;\ntypedef at::Tensor T, *U;\ntemplate <class F, typename T> struct G { F f; T t; };\nvoid f(U t);\nF::Module m;\nint x;",
+     "\n\ntemplate <class F, typename T> struct G { F f; T t; };\n\n\nint x;"),
+    ("#if A\nusing H = cublasHandle_t;\n#else\nusing H = int;\n#endif\nH h;", "#if A\n\n#else\nusing H = int;\n#endif\nH h;"),
+    ("using std::cout; using std::endl;", " "), ("#include <cublas_v2.h>\n__half h;", "#include <cuda_bf16.h>\n__half h;"),
+    ("#define HOST __host__ inline\nstruct A { HOST A(int x); };", "#define HOST __host__ inline\nstruct A {  A(int x); };"),
+    ("__host__ constexpr int f() { return 1; }", " constexpr int f() { return 1; }"),
+    ("int f() {\n// }\n#if A // {\nchar c = '}', d = '\\'', *s = R\"x(})\" })x\"; int e = 1'000;\n#endif\n}\nint x;", "\n\n#if A // {\n\n#endif\n\nint x;")])
 def test_host_functions_go(text, kept):
     assert without_host_code(text) == kept
 

@@ -85,7 +85,9 @@ def test_a_file_that_is_no_source(tmp_path, monkeypatch, capfd):
     (tmp_path / "b.ptx").write_text("this is no PTX")
     (tmp_path / "c.ptx").write_text(".version 8.0\n.target sm_90a\n.address_size 64\n.func f() { ret; }\n")
     (tmp_path / "d.cu").write_text("template <int N> __global__ void fill(int* y) { y[0] = N; }\n")
+    (tmp_path / "e.cu").write_text("#if defined(__NVCC__)\nextern \"C\" __global__ void only(int* y) { y[0] = 1; }\n#endif\n")
     for name, message in (("a.cubin", "the emulator runs PTX, not machine code"), ("b.ptx", "b.ptx has no kernel"), ("c.ptx", "c.ptx has no kernel"),
+                          ("e.cu", "the source asks for __NVCC__, which NVRTC does not define: -D__NVCC__ does"),
                           ("d.cu", 'Its source writes fill: a template\'s instance is named, --kernel "fill<4>"')):
         assert cli.main(["sanitize", name, "--grid", "1", "--block", "1"]) == 2
         assert message in capfd.readouterr().err, name

@@ -83,11 +83,27 @@ def test_a_name_that_does_not_exist(module):
 
 
 def test_a_mangled_name_comes_with_advice():
-    module = hl.RawModule(code="__global__ void plain() {}", backend="emulator")
-    with pytest.raises(hl.KernelNotFound, match='Declare it extern "C"'):
+    code = "namespace n { __global__ void plain(int* y) { y[0] = 1; } }\ntemplate <int N> __global__ void fill() {}\ntemplate __global__ void fill<4>();"
+    module = hl.RawModule(code=code, backend="emulator")
+    with pytest.raises(hl.KernelNotFound, match=r'name_expressions=\("n::plain",\) get_function\("n::plain"\) finds it; with extern "C"'):
         module.get_function("plain")
+    assert hl.RawModule(code=code, backend="emulator", name_expressions=("n::plain",)).get_function("n::plain").name == "n::plain"
+    with pytest.raises(hl.KernelNotFound, match='Declare it extern "C", or name the template instance'):
+        module.get_function("fill")
     with pytest.raises(hl.KernelNotFound, match="it has: none"):
         hl.RawModule(code="__device__ int x;", backend="emulator").get_function("plain")
+
+
+def test_a_mangled_name_does_not_hide_what_is_wrong():
+    deep = "deep<" + "W<" * 90 + "int" + ">" * 91
+    code = "template <class T> struct W {};\ntemplate <class T> __global__ void deep(int* y) { y[0] = 1; }\n"
+    module = hl.RawModule(code=code, backend="emulator", name_expressions=(deep,))
+    mangled, = module.signatures
+    assert len(mangled) > 200
+    for name, shown in ((mangled, "deep takes"), (deep, "deep<W<W<")):
+        with pytest.raises(hl.LaunchError) as caught:
+            module.get_function(name)((1,), (1,), ())
+        assert str(caught.value).startswith(shown) and len(str(caught.value)) < 180
 
 
 def test_foreign_ptx_gets_no_advice_about_cuda():

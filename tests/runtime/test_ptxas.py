@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading ptxas's lines."""
+import pytest
+
 from hopperlab.runtime.compile import ptxas
 
 LOG = """\
@@ -47,6 +49,18 @@ def test_a_serialised_wgmma_is_serious_under_any_code():
     log = "ptxas info : (C7599) Potential Performance Loss: wgmma.mma_async instructions are serialized due to rain in the function 'f'"
     note, = ptxas.parse(log).notes
     assert note.serious and "waits for the one before" in str(note)
+
+
+@pytest.mark.parametrize("code, why, advice", [
+    ("C7511", "insufficient register resources for the wgmma pipeline", "for want of registers"),
+    ("C7512", "insufficient register resources for the function", "for want of registers"),
+    ("C7513", "non wgmma instructions defining input registers of a wgmma", "which wait (wgmma.wait_group) covers which fragments of A"),
+    ("C7514", "non wgmma instructions reading accumulator registers of a wgmma", "which wait (wgmma.wait_group) covers which accumulators"),
+    ("C7518", "program dependence on compiler-inserted WG.DP in divergent path", "where the whole warpgroup comes by"),
+    ("C7599", "rain", "take out of the pipeline what the note names")])
+def test_a_serialised_wgmma_comes_with_advice_for_its_cause(code, why, advice):
+    note, = ptxas.parse(f"ptxas info : ({code}) Potential Performance Loss: wgmma.mma_async instructions are serialized due to {why} in the function 'f'").notes
+    assert note.serious and advice in str(note)
 
 
 def test_the_table_has_one_line_a_kernel_and_aligned_columns():

@@ -71,6 +71,19 @@ def test_enumerations_of_cuda_h_are_the_drivers():
     assert y.tolist() == [9, 3, 12, 0]
 
 
+@pytest.mark.parametrize("head, value, is_", [
+    ("#include <dirent.h>\n#include <arpa/inet.h>\n#include <driver_functions.h>\n#include <channel_descriptor.h>", "sizeof(cudaPos)", 24),
+    ("#include <math.h>", "M_SQRT2 * M_2_SQRTPI * M_1_PI * 1000", 507), ("", "M_LN10 * 1000", 2302), ("#include <cmath>", "10 * FP_NORMAL + fpclassify(0.0f)", 42),
+    # As in cutlass/floating_point_nvrtc.h.
+    ("#include <cmath>\nenum {\n    FP_NAN =\n# define FP_NAN 0\n    FP_NAN, FP_NEXT };", "FP_NEXT + FP_NAN", 1),
+    ('__device__ int three() { int x; __asm__ __volatile__("mov.b32 %0, 3;" : "=r"(x)); return x; }', "three()", 3),
+    ("__device__ __int128 wide(int x) { return (__int128)x << 100; }", "(int)(wide(3) >> 98)", 12)])
+def test_what_nvcc_has_beyond_the_standard(head, value, is_):
+    y = np.zeros(1, np.int32)
+    hl.RawModule(code=f'{head}\nextern "C" __global__ void k(int* y) {{ y[0] = {value}; }}', backend="emulator").get_function("k")((1,), (1,), (y,))
+    assert y[0] == is_
+
+
 @pytest.mark.thorough
 def test_headers_compile_alone_and_all_together():
     alone = ("algorithm", "atomic", "cfloat", "chrono", "climits", "cmath", "cstdint", "cub/cub.cuh", "cuda.h", "memory", "string", "sys/types.h", "utility", "variant")

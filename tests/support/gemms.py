@@ -21,11 +21,11 @@ def tiles(size):
     return -(-size // 128)
 
 
-def warp_specialized(m, n, k, schedule="lazy", seed=0, options=(), hazards="raise"):
+def warp_specialized(m, n, k, schedule="lazy", seed=0, options=(), hazards="raise", trace=True):
     a, b, c, exact = operands(m, n, k, m * 7 + n * 5 + k)
     kernel = hl.load_kernel("gemm/warp_specialized.cu", "gemm", options=options, backend="emulator")
     maps = [hl.TensorMap.tiled(x, box=(128, 64), swizzle="128B") for x in (a, b)]
-    with hl.emulate(schedule=schedule, seed=seed, hazards=hazards) as session:
+    with hl.emulate(schedule=schedule, seed=seed, hazards=hazards, trace=trace) as session:
         kernel((tiles(n), tiles(m)), (384,), (*maps, c, np.int32(m), np.int32(n), np.int32(k)), shared_mem=4 * 32768 + 64)
     return c, exact, session
 

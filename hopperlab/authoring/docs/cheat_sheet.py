@@ -38,7 +38,7 @@ def _row(does: str, instruction: str, wrappers: str, waits: str, lesson: str, *f
 
 GROUPS: tuple[tuple[str, tuple[Mechanism, ...]], ...] = (
     ("Copies by every thread (Ampere)", (
-        _row("copy 4 or 16 bytes", "cp.async", "cp_async_cg_16* cp_async_ca_*",
+        _row("copy 4, 8 or 16 bytes", "cp.async", "cp_async_cg_16* cp_async_ca_*",
              "Nobody waits: it is in flight until its own thread waits for its group.", "03",
              (Kind.MISALIGNED, "an address that is no multiple of the size")),
         _row("close a group", "cp.async.commit_group", "cp_async_commit_group",
@@ -121,7 +121,7 @@ GROUPS: tuple[tuple[str, tuple[Mechanism, ...]], ...] = (
     )),
     ("Warps with roles", (
         _row("choose one thread", "elect.sync", "elect_sync",
-             "Nobody waits; one lane of a converged warp is chosen.", "", (None, "32 lanes arrive, announce and copy where one was counted")),
+             "Nobody waits; one lane of a converged warp is chosen.", "10", (None, "32 lanes arrive, announce and copy where one was counted")),
         _row("meet at a named barrier", "bar.sync", "bar_sync",
              "As many threads as it names wait for one another.", "04", (Kind.RACE, "one side does not wait"), (Kind.DEADLOCK, "not all come")),
         _row("arrive at a named barrier", "bar.arrive", "bar_arrive",

@@ -23,7 +23,7 @@ KEPT = ".replaced"
 CARRIED = Path(__file__).resolve().parents[2] / "course"        # a wheel's notebooks, exercises and docs (hatch_build.py)
 MARKER = ".hopperlab"   # the file that makes a folder a working folder
 FIRST_NAME = "hopperlab-course"
-MARKER_TEXT = "A working folder of the course: `hopperlab lab` opens it, `hopperlab restore 05` resets a lesson. Files here are yours.\n"
+MARKER_TEXT = "A working folder of the course: `hopperlab lab` opens it, `hopperlab restore 05` resets a lesson and its exercises. Files here are yours.\n"
 LANGUAGE_LINE = "language: "
 COLAB = "colab"         # the tag of a cell that a copy does not need
 ANSWERS = re.compile(r"\.beside\(")        # in a cell that shows the answer to a prediction or a vote (show/voting.py)
@@ -36,16 +36,28 @@ class WorkspaceError(Exception):
 def find_root(start: Path | None = None) -> Path:
     """The course's folder: the nearest clone at or above `start` (default: here), else the clone that the package lies in, else what its wheel carries.
 
+    Of a folder that is named (`start`) nothing else is taken in its place: a clone, or a working folder that `lay_out` made, has to lie there or above.
     Raises WorkspaceError where there is none.
     """
-    start = (start or Path.cwd()).resolve()
-    for folder in (start, *start.parents, CARRIED.parents[1]):
-        if (folder / "notebooks").is_dir() and (folder / "hopperlab").is_dir():
+    named, start = start, (start or Path.cwd()).resolve()
+    above = (start, *start.parents)
+    if named is not None and not start.is_dir():
+        raise WorkspaceError(f"there is no folder {named}")
+    for folder in (*above, CARRIED.parents[1]):
+        if (folder / "notebooks").is_dir() and (folder / "hopperlab").is_dir() and (named is None or folder in above or _laid_out(start)):
             return folder
-    if (CARRIED / "notebooks").is_dir():
+    if (CARRIED / "notebooks").is_dir() and (named is None or CARRIED in above or _laid_out(start)):
         return CARRIED
+    if named is not None:
+        raise WorkspaceError(f"no course at {named} or above: name a clone of the course's repository (the folder that holds notebooks/ and hopperlab/), or a "
+                             "working folder that `hopperlab start` laid out")
     raise WorkspaceError(f"no course found at {start} or above, and none came with this installation: run this in a clone of the course's repository "
                          "(the folder that holds notebooks/ and hopperlab/), or install a wheel of hopperlab")
+
+
+def _laid_out(start: Path) -> bool:
+    """Whether a working folder lies at or above `start`, or is the one that `hopperlab lab` makes in it."""
+    return any((folder / MARKER).is_file() for folder in (start / FIRST_NAME, start, *start.parents))
 
 
 def find_work(root: Path, start: Path | None = None) -> Path | None:

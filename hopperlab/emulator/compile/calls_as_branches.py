@@ -23,7 +23,7 @@ class Body:
     def emit(self, op: str, mods: tuple, operands: tuple, guard: tuple[Reg, bool] | None = None) -> None:
         """Append an instruction at the line of the one being rewritten."""
         now, body = self.now, self.out.body
-        body.append(Instr(op, mods, operands, guard, now.site, now.ptx_line, len(body)))
+        body.append(Instr(op, mods, operands, guard, now.site, now.ptx_line, len(body), now.near))
 
     def label(self, name: str) -> None:
         """A label here."""

@@ -59,7 +59,8 @@ def splits(masks: dict[int, int | str]) -> set[int]:
 
 def meeting_apart(function: Function, ops: dict, held: set[str]) -> dict[int, str]:
     """Every bar.warp.sync, shfl, vote, match and redux that lanes may run while others of their warp run another one of its kind with the same mask:
-    neither of the two stands on all paths to the other. They meet (machine/warp_meetings.py): each waits until all lanes in the mask have executed an
+    neither of the two stands on all paths to the other, or on all that lead on from it: who runs one in a branch comes to the one behind it later, and needs the
+    others there. They meet (machine/warp_meetings.py): each waits until all lanes in the mask have executed an
     instruction with that mask and these qualifiers, not this one (PTX ISA 9.7.13.2, 9.7.9.6). By instruction: its kind. held: registers of wgmma, of which more
     is known than their values; who uses them meets at one place."""
     kinds = {i: kind for i, op in ops.items() if (kind := _kind(function.body[i], op, held))}
@@ -68,8 +69,11 @@ def meeting_apart(function: Function, ops: dict, held: set[str]) -> dict[int, st
     starts, following = cfg.successors(function)
     block = {i: bisect_right(starts, i) - 1 for i in kinds}
     around = {b: _reached(following, b) for b in set(block.values())}
-    return {i: kind for i, kind in kinds.items()
-            if any(kind == other and block[k] in around[block[i]] and block[i] in around[block[k]] for k, other in kinds.items())}
+    behind = {b: _behind(following, b, set(block.values())) for b in set(block.values())}
+
+    def apart(one: int, other: int) -> bool:
+        return other in around[one] and one in around[other] and other not in behind[one] and one not in behind[other]
+    return {i: kind for i, kind in kinds.items() if any(kind == other and apart(block[i], block[k]) for k, other in kinds.items())}
 
 
 def _kind(instr: Instr, op: MachineOp, held: set[str]) -> str:
@@ -82,9 +86,14 @@ def _kind(instr: Instr, op: MachineOp, held: set[str]) -> str:
     return instr.opcode if plain and held.isdisjoint(r.name for r in (*instr.srcs(), *instr.dsts())) else ""
 
 
-def _reached(following: list[tuple[int, ...]], without: int) -> set[int]:
+def _behind(following: list[tuple[int, ...]], block: int, wanted: set[int]) -> set[int]:
+    """Which of the wanted blocks stand on every path that leads on from a block to an end."""
+    return {b for b in wanted & _reached(following, -1, block) - {block} if all(following[last] for last in _reached(following, b, block))}
+
+
+def _reached(following: list[tuple[int, ...]], without: int, first: int = 0) -> set[int]:
     """Blocks that some path from the first one comes to without passing a block."""
-    seen = {0} - {without}
+    seen = {first} - {without}
     new = list(seen)
     while new:
         for block in following[new.pop()]:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..machine.shared_names import name_of
 from ..ptx.places import Place
-from . import findings_barriers
+from . import findings_barriers, phase_turns
 from .clocks import V, X
 from .mbarrier_passes import Passes, rows_of
 from .moments import MOMENT, Moments
@@ -27,14 +28,15 @@ if TYPE_CHECKING:
 class BarrierChecks:
     """Tables of all mbarriers: who initialised, who has waited since the last flip, and what the running phase is made of."""
 
-    PER_BARRIER = ("init_site", "init_warp", "init_lane", "init_epoch", "init_met", "expect_site", "gone_site")
-    PER_WARP = ("seen", "wait_site", "wait_thread", "saw", "used_at", "used_site")
-    PER_LANE = ("waited", "contributed", "passed")          # a time for whole warps and a code for lanes of each, as V and X of clocks.py
+    PER_BARRIER = ("init_site", "init_warp", "init_lane", "init_epoch", "init_met", "expect_site", "gone_site", "end_site", "counted", "counted_before", "init_count")
+    PER_WARP = ("seen", "wait_site", "wait_thread", "saw", "used_at", "used_site", "turn", "saw_at")
+    PER_LANE = ("waited", "contributed", "passed", "passed_before")          # a time for whole warps and a code for lanes of each, as V and X of clocks.py
     init_site: np.ndarray
     init_warp: np.ndarray
     init_lane: np.ndarray
     init_epoch: np.ndarray
     init_met: np.ndarray
+    init_count: np.ndarray
     expect_site: np.ndarray
     seen: np.ndarray
     waited: np.ndarray
@@ -42,7 +44,13 @@ class BarrierChecks:
     wait_thread: np.ndarray
     contributed: np.ndarray
     passed: np.ndarray
-    saw: np.ndarray             # phases that each warp has seen complete
+    saw: np.ndarray             # phases that each warp has seen complete; saw_at: at which of its epochs; turn: how many it has counted (phase_turns.py)
+    turn: np.ndarray
+    saw_at: np.ndarray
+    end_site: np.ndarray        # 1 + the instruction that ended the latest phase
+    passed_before: np.ndarray   # `passed` without the latest phase
+    counted: np.ndarray         # the latest phase that counted bytes, from 1 (0: none did); counted_before: without the very latest phase
+    counted_before: np.ndarray
     used_at: np.ndarray         # last use, in kernels that end barriers by mbarrier.inval; gone_site: where that was
     used_site: np.ndarray
     gone_site: np.ndarray
@@ -56,7 +64,7 @@ class BarrierChecks:
         for name in self.PER_LANE:
             setattr(self, name, np.zeros((size, 2, self.warps), np.int32))
         self.moments = Moments(clocks, machine.slots * 16)
-        clocks.lanes.holders.append(lambda: (table[:, X] for table in (self.waited, self.contributed, self.passed)))
+        clocks.lanes.holders.append(lambda: (table[:, X] for table in (self.waited, self.contributed, self.passed, self.passed_before)))
         self.passes = Passes(machine, clocks, size)
         self.arrivals: dict[int, np.ndarray] = {}       # by instruction: on which mbarriers of a CTA it has arrived
         self.ends = any(i.op == "mbarrier" and i.mods[0] == "inval" for i in machine.body)
@@ -88,9 +96,9 @@ class BarrierChecks:
             self.order.barrier_born(C.gids[fresh], flat[fresh], site)
         warp = C.gids >> 5
         self.init_met[ids] = 0
-        self.init_site[ids], self.init_lane[ids] = site, C.gids & 31
+        self.init_site[ids], self.init_lane[ids], self.init_count[ids] = site, C.gids & 31, count
         self.init_warp[ids], self.init_epoch[ids] = warp % self.warps, self.clocks.epoch[warp]
-        for table in (self.seen, self.waited, self.contributed, self.passed, self.saw, self.used_at):
+        for table in (self.seen, self.waited, self.contributed, self.passed, self.saw, self.used_at, self.turn, self.saw_at, self.passed_before, self.counted):
             table[ids] = 0
         self.passes.born(ids)
 
@@ -164,13 +172,15 @@ class BarrierChecks:
         here[ids % capacity] = True
 
     def arrivals_on(self, barrier: int, sites: list[int]) -> tuple[list[int], list[int]]:
-        """Of these instructions, those that have arrived on this mbarrier or on one of its kin (initialised at the same line, with the same count:
-        the other slots of a ring); and those that have arrived nowhere yet."""
+        """Of these instructions, those that have arrived on this mbarrier or on one of its kin (initialised at the same line, with the same count, and of one array
+        where it has a name: the other slots of a ring); and those that have arrived nowhere yet."""
         b, capacity = self.M.barriers, self.M.barriers.capacity
         first = barrier // capacity * capacity
         ids = first + np.arange(len(b.offsets))
         line = [Place.of(self.M.body[int(site)]).text() for site in self.init_site[ids].tolist()]
-        kin = np.array([line[k] == line[barrier - first] for k in range(len(ids))]) & (b.expected[ids] == b.expected[barrier])
+        array = [name_of(self.M.layout.variables, offset).partition("[")[0].partition(" ")[0] for offset in b.offsets]
+        same = [line[k] == line[barrier - first] and array[k] == array[barrier - first] for k in range(len(ids))]
+        kin = np.array(same) & (b.expected[ids] == b.expected[barrier])
         return [site for site in sites if site in self.arrivals and self.arrivals[site][:len(ids)][kin[:len(self.arrivals[site])]].any()], [site
                 for site in sites if site not in self.arrivals]
 
@@ -223,8 +233,8 @@ class BarrierChecks:
                 here[X, own] = epoch << 5 | lanes[0]
             clocks.epoch[warp] = epoch + 1
 
-    def observed(self, C: Cohort, units: Units, ids: np.ndarray, site: int) -> None:
-        """Lanes saw that the latest phase of their barrier (ids by unit) has completed."""
+    def observed(self, C: Cohort, units: Units, ids: np.ndarray, site: int, copies: dict[int, Any]) -> None:
+        """Lanes saw that the latest phase of their barrier (ids by unit) has completed. copies: as below."""
         clocks, gw = self.clocks, units.gw
         column, epoch = gw % self.warps, clocks.epoch[gw]
         if units.all_full and C.n == 32 * len(gw):
@@ -233,6 +243,7 @@ class BarrierChecks:
             code = clocks.codes_of(C, units, epoch)
             self.waited[ids, X, column] = clocks.lanes.join(self.waited[ids, X, column], code, self.waited[ids, V, column])
         self.wait_site[ids, column], self.wait_thread[ids, column] = site, C.gids[units.starts]
+        phase_turns.seen(self, ids, column, C.gids[units.starts], site, copies)
         self.saw[ids, column] = self.M.barriers.phase[ids]
         self.passes.observed(ids, column, epoch)
 
@@ -249,8 +260,11 @@ class BarrierChecks:
             last = copies.get(int(done[k]))
             findings_barriers.phase_overrun(self.M, where, site, int(self.wait_thread[done[k], column]), int(done[k]), None if last is None else last.index,
                                             bool(heard[k, column]))
+        self.passed_before[at], self.counted_before[at] = self.passed[at], self.counted[at]
+        self.counted[at] = np.where(self.passes.bytes_now[at], self.M.barriers.phase[at], self.counted[at])
         self.passed[at] = self.clocks.join(self.passed[at], self.contributed[at], MOMENT)
         self.waited[at] = 0
+        self.end_site[at] = 0 if site is None else site + 1
         self.contributed[at] = 0
         self.passes.completed(at)
 

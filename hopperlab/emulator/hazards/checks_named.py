@@ -32,6 +32,9 @@ class NamedChecks:
         self.now, self.before, self.sites = (np.zeros((size, machine.warps), np.int64) for _ in range(3))
         self.arrives = any(i.op in ("bar", "barrier") and "arrive" in i.mods and "cluster" not in i.mods for i in machine.body)
         self.counted = np.zeros(size, bool)            # barriers whose generations may be of some warps only
+        meets = [i for i in machine.body if i.op in ("bar", "barrier") and not {"cluster", "warp"}.intersection(i.mods)]
+        self.votes = np.array([i.op in ("bar", "barrier") and "red" in i.mods for i in machine.body], bool)
+        self.mixes = 0 < int(self.votes.sum()) < len(meets)
 
     def reset_slots(self, slots: np.ndarray) -> None:
         """New CTAs have met nowhere."""
@@ -56,12 +59,20 @@ class NamedChecks:
             k = int(clash[0])
             findings_barriers.thread_counts(M, info.index, int(self.site[keys[k]]), int(C.gids[k]), int(keys[k]), int(threads[k]),
                                   int(named.needed[keys[k]]))
+        if self.mixes:
+            self._one_form(C, keys, info.index)
         if threads.min() != threads.max():
             self._one_count(C, keys, mine, info.index)
         if info.aligned and not M.whole(C):
             for key in np.unique(keys).tolist():
                 self.partial.setdefault(key, []).append((C.gids[keys == key], info.index))
         self.site[keys] = info.index
+
+    def _one_form(self, C: Cohort, keys: np.ndarray, index: int) -> None:
+        """bar.red is not to be mixed with bar.sync or bar.arrive at one active barrier (PTX ISA 9.7.13.1)."""
+        other = np.flatnonzero((self.M.named.arrived[keys] > 0) & (self.votes[self.site[keys]] != self.votes[index]))
+        for k in other[:1].tolist():
+            findings_barriers.red_beside_sync(self.M, index, int(self.site[keys[k]]), int(C.gids[k]), int(keys[k]))
 
     def _one_count(self, C: Cohort, keys: np.ndarray, counts: np.ndarray, index: int) -> None:
         """Warps that come together: all who name a barrier name one count."""

@@ -92,8 +92,8 @@ class CopyOrder(Listener):
 
     def _ends(self, gid: int, barriers: list[int], index: int) -> Ends:
         """The phases of barriers that say that a load is over, as stamps of global memory."""
-        who, phase = int(self.everywhere.serial[(gid >> 5) // self.clocks.warps]) << SERIAL | 15, self.M.barriers.phase
-        return tuple((who | self.clocks.barrier_column(barrier) << COLUMN, int(phase[barrier]) + 1 << 20 | index) for barrier in barriers)
+        who, age = int(self.everywhere.serial[(gid >> 5) // self.clocks.warps]) << SERIAL | 15, self.M.barriers.age
+        return tuple((who | self.clocks.barrier_column(barrier) << COLUMN, int(age(barrier)) + 1 << 20 | index) for barrier in barriers)
 
     def load_issued(self, gid: int, barrier: int, spans: list[tuple[int, int]], nbytes: int, index: int, slot: int, tile: tuple[Any, Any] | None) -> None:
         """A write that is known by the phase it completes."""
@@ -102,8 +102,8 @@ class CopyOrder(Listener):
         self._written(gid, barrier, spans, nbytes, index, slot)
 
     def _written(self, gid: int, barrier: int, spans: list[tuple[int, int]], nbytes: int, index: int, slot: int, reduction: bool = False) -> None:
-        column, phase = self.clocks.barrier_column(barrier), int(self.M.barriers.phase[barrier]) + 1
-        self.shared.async_write(gid, spans, column, phase, index, fenced=self.M.body[index].op == "cp", reduction=reduction)     # st.async and red.async are generic
+        column, phase, age = self.clocks.barrier_column(barrier), int(self.M.barriers.phase[barrier]) + 1, int(self.M.barriers.age(barrier)) + 1
+        self.shared.async_write(gid, spans, column, age, index, fenced=self.M.body[index].op == "cp", reduction=reduction)     # st.async and red.async are generic
         self.barriers.copy_issued(barrier, phase, gid, nbytes, index, slot)
 
     # --- from shared memory -----------------------------------------------------------------------------------------

@@ -61,10 +61,16 @@ def unannounced(M: Watched, barrier: int, nbytes: int, gid: int, index: int, exp
     M.findings.add("unannounced", index, expected_at, gid, **_at_barrier(M, barrier), nbytes=nbytes)
 
 
-def init_too_few(M: Watched, barrier: int, one: Surplus, init_site: int) -> None:
-    """An mbarrier that receives more arrivals a pass than its init counts."""
+def init_too_few(M: Watched, barrier: int, one: Surplus, init_site: int, count: int) -> None:
+    """An mbarrier that receives more arrivals a pass than its init counts (count), less those that have dropped out."""
     M.findings.add("init-too-few", one.index, init_site, one.gid, **_at_barrier(M, barrier), phase=one.phase, last=one.phase - 1, expected=one.expected,
-                   received=one.received, together=one.together, asynchronous=M.body[one.index].op == "cp")
+                   received=one.received, together=one.together, asynchronous=M.body[one.index].op == "cp",
+                   dropped=count - one.expected if count > one.expected else "", count=count)
+
+
+def after_drop(M: Watched, barrier: int, one: Surplus, init_site: int, count: int, index: int, gid: int) -> None:
+    """The same, where a thread that had dropped out arrives (instruction `index`)."""
+    M.findings.add("after-drop", index, init_site, gid, **_at_barrier(M, barrier), count=count, dropped=count - int(M.barriers.expected[barrier]))
 
 
 def arrives_again(M: Watched, barrier: int, one: Surplus) -> None:
@@ -82,6 +88,22 @@ def init_twice(M: Watched, site: int, other: int, gid: int, before: int, barrier
     same_line = Place.of(M.body[site]).text() == Place.of(M.body[other]).text()
     case = "init-again" if not same_line else "init-in-loop" if before == gid else "init-by-several"
     M.findings.add(case, site, other, gid, **_at_barrier(M, barrier))
+
+
+def expect_range(M: Watched, site: int, gid: int, barrier: int, nbytes: int, total: int) -> None:
+    """expect_tx of more than an mbarrier's count of bytes can hold, or of a negative number; total: what is announced with it."""
+    said = f"{nbytes - (1 << 32)} (as .u32: {nbytes})" if nbytes >> 31 else str(nbytes)
+    M.findings.add("expect-range", site, None, gid, **_at_barrier(M, barrier), nbytes=said, total=total if nbytes <= 0xFFFFF else "")
+
+
+def async_apart(M: Watched, index: int, gid: int, rank: int, counts: int) -> None:
+    """st.async or red.async into one CTA, counted by an mbarrier of another."""
+    M.findings.add("async-apart", index, None, gid, rank=rank, counts=counts)
+
+
+def async_own(M: Watched, index: int, gid: int, rank: int) -> None:
+    """red.async into the CTA that runs it."""
+    M.findings.add("async-own", index, None, gid, rank=rank)
 
 
 def inval_in_use(M: Watched, site: int, other: int, gid: int, barrier: int) -> None:
@@ -114,6 +136,11 @@ def thread_counts(M: Watched, site: int, other: int, gid: int, key: int, now: in
     """Threads name different counts for one generation of a named barrier."""
     whole = "the whole block"
     M.findings.add("thread-counts", site, other, gid, barrier=key % 16, count=now or whole, before=before or whole)
+
+
+def red_beside_sync(M: Watched, site: int, other: int, gid: int, key: int) -> None:
+    """bar.red and bar.sync or bar.arrive in one generation of a named barrier."""
+    M.findings.add("red-beside-sync", site, other, gid, barrier=key % 16)
 
 
 def odd_count(M: Watched, site: int, gid: int, count: int) -> None:

@@ -132,7 +132,12 @@ def global_fence(M: Watched, site: int, other: int, gid: int, allocation: Alloca
 
 
 def missing_fence(M: Watched, site: int, other: int, gid: int, flat: int, verb: str = "async read") -> None:
-    """A generic write is ordered before an async-proxy access, but was never made visible to that proxy. verb: 'async read' or 'async write'."""
+    """A generic write is ordered before an async-proxy access, but was never made visible to that proxy. verb: 'async read' or 'async write'.
+    Every byte of a tile shows it, so that it may be asked millions of times: two instructions are told of once, before anything is made of them."""
+    pair = ("shared-proxy-fence", site, other)
+    if pair in M.findings.places:
+        return
+    M.findings.places.add(pair)
     verb = "reads" if verb == "async read" else "updates" if "reduce" in M.body[site].mods else "overwrites"
     M.findings.add("shared-proxy-fence", site, other, gid, **shared(M, flat), verb=verb)
 

@@ -7,48 +7,8 @@ Lessons compare these texts: whoever changes one runs `python -m hopperlab.autho
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
-
-
-class Kind(StrEnum):
-    """What sort of error a hazard is. A kind is its own name, as a string; docs/hazards/KIND.md explains it, its first sentence in bold."""
-
-    def __repr__(self) -> str:
-        return repr(self.value)
-
-    READ_BEFORE_ARRIVAL = "read-before-arrival"
-    OVERWRITE_IN_FLIGHT = "overwrite-in-flight"
-    MISSING_PROXY_FENCE = "missing-proxy-fence"
-    UNFENCED_OVERWRITE = "unfenced-overwrite"
-    UNFENCED_FLAG = "unfenced-flag"
-    REGISTER_IN_FLIGHT = "register-in-flight"
-    RACE = "race"
-    PHASE_OVERRUN = "phase-overrun"
-    BARRIER_MISUSE = "barrier-misuse"
-    DEADLOCK = "deadlock"
-    LAYOUT_MISMATCH = "layout-mismatch"
-    ILLEGAL_DESCRIPTOR = "illegal-descriptor"
-    DIVERGENT_COLLECTIVE = "divergent-collective"
-    CLUSTER_LIFETIME = "cluster-lifetime"
-    EXIT_IN_FLIGHT = "exit-in-flight"
-    REGISTER_BUDGET = "register-budget"
-    OUT_OF_BOUNDS = "out-of-bounds"
-    MISALIGNED = "misaligned"
-    UNINITIALISED_READ = "uninitialised-read"
-
-
-@dataclass(frozen=True)
-class Case:
-    """The words of one situation. extras: (fact, sentence) pairs, said after the step where the fact is there; seen: say who showed it."""
-
-    kind: Kind
-    what: str
-    step: str = ""
-    extras: tuple[tuple[str, str], ...] = ()
-    severity: str = "error"
-    seen: bool = True
-
+from .barrier_words import MISUSED
+from .case import Case as Case, Kind as Kind
 
 REDUCTION = " An atomic orders nothing but its own word, and that it came before another atomic there is chance: a plain access needs the barrier or the fence as well."
 RELAXED = (" What is .relaxed orders no ordinary reads and writes (here: {relaxed}): drop it, write .release and .acquire, or put a fence.acq_rel before the arrival and "
@@ -197,7 +157,8 @@ BARRIERS = {
         Kind.BARRIER_MISUSE, "{here} arrives in phase {phase} of the mbarrier at {where}, and nothing makes it come after the end of phase {last}: it was "
                              "initialised for {expected} ({there}) and receives {received} a pass, so phases end before all have arrived. ",
         "Initialise it for {received} arrivals, or let only {expected} of them arrive.",
-        (("together", " The lanes of a warp arrive together: here {together} times, where fewer are pending, and an H200 fails the launch."),
+        (("dropped", " It was initialised for {count}, of which {dropped} have dropped out (mbarrier.arrive_drop): who has dropped out arrives no more."),
+         ("together", " The lanes of a warp arrive together: here {together} times, where fewer are pending, and an H200 fails the launch."),
          ("asynchronous", " Every lane that runs cp.async.mbarrier.arrive.noinc is one arrival of the count; without .noinc it is none."),)),
     "arrives-again": Case(
         Kind.BARRIER_MISUSE, "{here} arrives in phase {phase} of the mbarrier at {where}, and nothing makes it come after the end of phase {last}: it may count there. ",
@@ -389,5 +350,5 @@ GRIDS = {
 }
 """Accesses of two launches, or of a launch and the host."""
 
-CASES: dict[str, Case] = {**ORDER, **BARRIERS, **LIFETIMES, **REGISTERS, **COLLECTIVES, **ENDS, **GRIDS}
+CASES: dict[str, Case] = {**ORDER, **BARRIERS, **MISUSED, **LIFETIMES, **REGISTERS, **COLLECTIVES, **ENDS, **GRIDS}
 """Every situation by name."""

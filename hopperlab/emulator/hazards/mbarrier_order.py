@@ -72,13 +72,15 @@ class MbarrierOrder(Listener):
             if last is not None and self.waited[barrier] >= last.phase:
                 del self.copies[barrier]
         self.waited[ids] = 0
+        self.clocks.barrier_now[ids] = self.clocks.barrier_done[ids] = 0
 
     def mbarrier_gone(self, C: Cohort, ids: np.ndarray, flat: np.ndarray, index: int) -> None:
         """mbarrier.inval."""
         self.checks.invalidated(C, ids, index)
         for gid, barrier in zip(C.gids.tolist(), ids.tolist(), strict=True):
             last = self.copies.get(barrier)
-            if last is not None and not self.clocks.ordered(self.clocks.K, self.clocks.row_of[[gid]], self.clocks.barrier_column(barrier), 0, last.phase).all():
+            if last is not None and not self.clocks.ordered(self.clocks.K, self.clocks.row_of[[gid]], self.clocks.barrier_column(barrier), 0,
+                                                                         last.phase + int(self.M.barriers.lived[barrier])).all():
                 findings_barriers.inval_in_use(self.M, index, last.index, gid, barrier)
         self.shared.barrier_gone(C.gids, flat, index)
 
@@ -99,6 +101,7 @@ class MbarrierOrder(Listener):
             if not fits.any():
                 return
             C, ids, count = Cohort(C.gids[fits], None, C.pc), ids[fits], count[fits]  # type: ignore[arg-type]  # reads no registers
+        self.checks.passes.dropped.arrived(C.gids, ids, info)
         C, units, mine = parts(self.M, C, ids)
         vec = clocks.publish(C, units)
         told = vec if info.release else self.relaxed.told(C, units, vec, info.wide)
@@ -184,10 +187,10 @@ class MbarrierOrder(Listener):
         for op in self.M.landing.in_flight(ids):
             self.bytes_unannounced(op.barrier, op.nbytes)
         self.checks.completed(ids, index, self.copies)
-        clocks, phase, at = self.clocks, self.M.barriers.phase[ids], rows_of(ids)
+        clocks, age, at = self.clocks, self.M.barriers.age(ids), rows_of(ids)
         now = clocks.barrier_now[at]
         for plane in (V, clocks.R) if clocks.relaxed else (V,):
-            now[np.arange(len(ids)), plane, clocks.barrier_column(ids)] = phase
+            now[np.arange(len(ids)), plane, clocks.barrier_column(ids)] = age
         clocks.barrier_done[at] = clocks.join(clocks.barrier_done[at], now)
         clocks.barrier_now[at] = 0
 
@@ -203,7 +206,7 @@ class MbarrierOrder(Listener):
         self.waited[ids] = self.M.barriers.phase[ids]
         C.unsynced = True
         C, units, mine = parts(self.M, C, ids)
-        self.checks.observed(C, units, mine, info.index)
+        self.checks.observed(C, units, mine, info.index, self.copies)
         vec = clocks.barrier_done[mine]
         if not info.release:
             self.relaxed.waited(C, units, vec, info.wide)
@@ -231,7 +234,7 @@ class MbarrierOrder(Listener):
     def sure(self, C: Cohort, ids: np.ndarray) -> np.ndarray:
         """Lanes to which the end of the latest phase is known: they have seen it, or what saw it comes before them, or all its arrivals do."""
         clocks, phase = self.clocks, self.M.barriers.phase[ids]
-        known: np.ndarray = clocks.ordered(clocks.K, clocks.row_of[C.gids], clocks.barrier_column(ids), np.zeros(C.n, np.int64), phase)
+        known: np.ndarray = clocks.ordered(clocks.K, clocks.row_of[C.gids], clocks.barrier_column(ids), np.zeros(C.n, np.int64), self.M.barriers.age(ids))
         for lane in np.flatnonzero(~known).tolist():
             gid, barrier = int(C.gids[lane]), int(ids[lane])
             last = self.copies.get(barrier)
@@ -242,7 +245,7 @@ class MbarrierOrder(Listener):
     # --- the end ----------------------------------------------------------------------------------------------------
     def closed(self) -> None:
         """Arrivals that no phase can be sure of."""
-        self.checks.passes.report(self.checks.saw, self.checks.init_site)
+        self.checks.passes.report(self.checks.saw, self.checks.init_site, self.checks.init_count)
         for (barrier, _), (index, gid) in self.unread.items():
             findings_barriers.wait_unread(self.M, index, gid, barrier)
 

@@ -14,6 +14,7 @@ import numpy as np
 from . import findings_barriers
 from ..machine.units import lane_masks
 from .clocks import V
+from .dropped import Dropped
 from .findings_barriers import Surplus
 from .kinds import Kind
 
@@ -34,13 +35,15 @@ def rows_of(ids: np.ndarray) -> np.ndarray | slice:
 class Passes:
     """By barrier and warp: the epoch of the arrivals of the running phase and of the one before, and the lanes that arrived."""
 
-    PER_WARP = ("arrived", "before", "lanes", "lanes_before", "seen")
+    PER_WARP = ("arrived", "before", "lanes", "lanes_before", "seen", "forms", "forms_before")
     PER_BARRIER = ("bytes_now", "bytes_before", "twice", "twice_before", "wanted")
     arrived: np.ndarray
     before: np.ndarray
     lanes: np.ndarray
     lanes_before: np.ndarray
     seen: np.ndarray            # when each warp first saw the latest phase complete
+    forms: np.ndarray           # of each warp's latest arrival: 1, or 2 where it announces bytes; one thread may do both in a pass
+    forms_before: np.ndarray
     bytes_now: np.ndarray
     bytes_before: np.ndarray
     twice: np.ndarray
@@ -54,7 +57,9 @@ class Passes:
         for name in self.PER_BARRIER:
             setattr(self, name, np.zeros(size, bool))
         self.extra: dict[int, int] = {}                 # surplus arrivals of the running pass
+        self.counted: dict[int, dict[int, int]] = {}    # the lanes of each warp that are among them, in whatever pass
         self.flooded: dict[int, dict[int, int]] = {}    # mbarriers of which one instruction ended several phases: the lanes of each warp that have arrived in that pass
+        self.dropped = Dropped()
         self.surplus: dict[int, Surplus] = {}
         self.told: set[int] = set()                     # of whose surplus enough has been said
         self.astray: set[tuple[int, int]] = set()       # (barrier, warp) whose latest arrivals are all surplus
@@ -66,8 +71,10 @@ class Passes:
             wide = np.zeros((slots, new, *table.shape[1:]), table.dtype)
             wide[:, :old] = table.reshape(slots, old, *table.shape[1:])
             setattr(self, name, wide.reshape(slots * new, *table.shape[1:]))
+        self.dropped.grow(old, new)
         self.extra = {b // old * new + b % old: count for b, count in self.extra.items()}
         self.surplus = {b // old * new + b % old: one for b, one in self.surplus.items()}
+        self.counted = {b // old * new + b % old: lanes for b, lanes in self.counted.items()}
         self.flooded = {b // old * new + b % old: lanes for b, lanes in self.flooded.items()}
         self.told = {b // old * new + b % old for b in self.told}
 
@@ -75,14 +82,15 @@ class Passes:
         """mbarrier.init: a new life."""
         for name in (*self.PER_WARP, *self.PER_BARRIER[:-1]):
             getattr(self, name)[ids] = 0
+        self.dropped.born(ids)
         for b in ids.tolist() if self.extra or self.flooded else ():
-            self.extra.pop(b, None), self.flooded.pop(b, None)
+            self.extra.pop(b, None), self.flooded.pop(b, None), self.counted.pop(b, None)
 
     # --- what counts in a phase -----------------------------------------------------------------------------------------
     def arrive(self, C: Cohort, ids: np.ndarray, units: Units, vec: np.ndarray, known: np.ndarray, waited: np.ndarray, counts: np.ndarray, index: int) -> None:
         """Warps (or parts of them) arrive, each on one mbarrier, `ids`. vec: what they publish; known: what has happened before them in whatever way; waited: when
         each warp saw the latest phase of theirs complete; counts: arrivals by lane."""
-        mine, own = ids, units.gw % self.clocks.warps
+        mine, own, form = ids, units.gw % self.clocks.warps, self._form(index)
         epoch, at = self.clocks.epoch[units.gw] - 1, np.arange(len(mine))
         mask = np.full(len(mine), ALL_LANES, np.int64) if units.counts is None else lane_masks(C, units)
         known = known.copy()
@@ -100,10 +108,10 @@ class Passes:
         if self.extra:
             for b in mine[ok].tolist():
                 self.extra.pop(b, None)                 # a new pass
-        again = self.lanes[mine, own] & mask != 0
+        again = (self.lanes[mine, own] & mask != 0) & (self.forms[mine, own] == form)
         if again.any():
             self.twice[mine[again]] = True
-        self.arrived[mine, own], self.lanes[mine, own] = epoch, mask
+        self.arrived[mine, own], self.lanes[mine, own], self.forms[mine, own] = epoch, mask, form
 
     def arrive_later(self, barrier: int, gids: np.ndarray, known: np.ndarray, waited: np.ndarray, index: int) -> None:
         """Lanes of one warp issue asynchronous arrivals (known: as above, of that warp)."""
@@ -119,16 +127,19 @@ class Passes:
         pending, expected = int(self.M.barriers.pending[barrier]), int(self.M.barriers.expected[barrier])
         astray = (barrier, own) in self.astray
         others = barrier in self.surplus or bool(np.delete(self.lanes[barrier], own).any())
-        again = bool(self.twice[barrier] or not pending and self.lanes[barrier, own] & mask or astray and self.lanes_before[barrier, own] & mask)
+        form = self._form(index)
+        here = self.lanes[barrier, own] & mask and self.forms[barrier, own] == form
+        before = self.lanes_before[barrier, own] & mask and self.forms_before[barrier, own] == form
+        again = bool(self.twice[barrier] or not pending and here or astray and before)
         if together > pending + expected and not again:
             self.flooded.setdefault(barrier, {own: mask})
-        if together > 1 and (not others or again and together > expected):
+        if together > 1 and (not others or again and together > expected) and barrier not in self.dropped.again:
             findings_barriers.past_the_phase(self.M, index, int(gids[0]), barrier, together)
             self.told |= {barrier} - self.surplus.keys()
             if others:
                 return
         if not pending or not astray:
-            self.extra[barrier] = self.extra.get(barrier, 0) + together - pending
+            self._count(barrier, own, mask, together - pending)
         self._keep(barrier, int(gids[0]), index, again, 1)
         one = self.surplus[barrier]
         one.seen |= again and not pending
@@ -137,7 +148,7 @@ class Passes:
 
     def too_many_landed(self, barrier: int, gid: int, missing: int, extra: int, index: int) -> None:
         """The asynchronous arrivals of one instruction are more than the phase has missing."""
-        self.extra[barrier] = self.extra.get(barrier, 0) + extra
+        self._count(barrier, (gid >> 5) % self.clocks.warps, 1 << (gid & 31), extra)
         self._keep(barrier, gid, index, False, 1)
 
     def copied(self, barrier: int, gid: int, known: np.ndarray, waited: np.ndarray) -> bool:
@@ -160,9 +171,13 @@ class Passes:
     def completed(self, done: np.ndarray | slice) -> None:
         """Phases are over."""
         self.seen[done] = 0
-        for now, then in ((self.arrived, self.before), (self.lanes, self.lanes_before), (self.bytes_now, self.bytes_before), (self.twice, self.twice_before)):
+        for now, then in ((self.arrived, self.before), (self.lanes, self.lanes_before), (self.forms, self.forms_before), (self.bytes_now, self.bytes_before),
+                          (self.twice, self.twice_before)):
             then[done] = now[done]
             now[done] = 0
+
+    def _form(self, index: int) -> int:
+        return 2 if "expect_tx" in self.M.body[index].mods else 1
 
     @staticmethod
     def _seen(known: np.ndarray, waited: np.ndarray) -> bool:
@@ -185,13 +200,21 @@ class Passes:
 
     # --- what is said of it ---------------------------------------------------------------------------------------------
     def _out_of_turn(self, barrier: int, own: int, mask: int, count: int, gid: int, index: int) -> None:
-        self.extra[barrier] = self.extra.get(barrier, 0) + count
-        again = bool(self.lanes_before[barrier, own] & mask) or bool(self.twice_before[barrier])
+        self._count(barrier, own, mask, count)
+        before = self.lanes_before[barrier, own] & mask and self.forms_before[barrier, own] == self._form(index)
+        again = bool(before) or bool(self.twice_before[barrier])
         self._keep(barrier, gid, index, again)
+
+    def _count(self, barrier: int, own: int, mask: int, more: int) -> None:
+        """Lanes of a warp bring `more` surplus arrivals. A lane counts once: what its pass leaves over, the next one has beside its own."""
+        lanes = self.counted.setdefault(barrier, {})
+        if not lanes.get(own, 0) & mask:
+            self.extra[barrier] = self.extra.get(barrier, 0) + more
+        lanes[own] = lanes.get(own, 0) | mask
 
     def _keep(self, barrier: int, gid: int, index: int, again: bool, ahead: int = 0) -> None:
         expected, old = int(self.M.barriers.expected[barrier]), self.surplus.get(barrier)
-        received = expected + self.extra[barrier]
+        received = expected + self.extra.get(barrier, 0)
         if old is None:
             self.surplus[barrier] = Surplus(index, gid, int(self.M.barriers.phase[barrier]) + ahead, expected, received, again)
         else:
@@ -202,7 +225,7 @@ class Passes:
         one = self.surplus.get(barrier)
         return one is not None and not one.again
 
-    def report(self, saw: np.ndarray, init_site: np.ndarray) -> None:
+    def report(self, saw: np.ndarray, init_site: np.ndarray, init_count: np.ndarray) -> None:
         """The launch is over: name the mbarriers of which somebody has waited for a phase (saw: which ones), and those whose phases hold fewer than
         arrive together. Who arrives again without having waited has mostly overwritten something by that, and then
         that has been said."""
@@ -210,7 +233,9 @@ class Passes:
         for barrier, one in sorted(self.surplus.items()):
             if barrier in self.told or not (one.together or one.seen or self.wanted[barrier] or saw[barrier].any()):
                 continue
-            if not one.again:
-                findings_barriers.init_too_few(self.M, barrier, one, int(init_site[barrier]))
+            if barrier in self.dropped.again:
+                findings_barriers.after_drop(self.M, barrier, one, int(init_site[barrier]), int(init_count[barrier]), *self.dropped.again[barrier])
+            elif not one.again:
+                findings_barriers.init_too_few(self.M, barrier, one, int(init_site[barrier]), int(init_count[barrier]))
             elif one.seen or not errors:
                 findings_barriers.arrives_again(self.M, barrier, one)

@@ -30,7 +30,7 @@ class Outgoing:
 
     def sends(self, gid: int, first: int, nbytes: int, barrier: int, site: int) -> None:
         """Thread `gid` starts a copy of bytes from `first` (position in M.smem) that completes on `barrier`."""
-        column, phase = self.clocks.barrier_column(barrier), int(self.M.barriers.phase[barrier]) + 1
+        column, phase = self.clocks.barrier_column(barrier), int(self.M.barriers.age(barrier)) + 1
         self.copies.setdefault(first // self.stride, {})[first, first + nbytes, site, gid] = (int(column), phase, -1)
 
     def read_over(self, old: np.ndarray, column: int, gid: int, start: int) -> None:

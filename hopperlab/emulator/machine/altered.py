@@ -43,8 +43,9 @@ WAYS = (*LOADS, *PRODUCTS, *STORES, *MOVES, "reduce", LATE, SLOW)
 
 FLAGS = "late flags"
 TURNS = "late flags in turns"
+COUNTS = "late counts"
 """Nothing is altered but the order: who would raise a flag at which a loop may look does so when nobody else can go on; in TURNS one warp after another is the
-last of all to do so (second_look.py)."""
+last of all to do so, and in COUNTS, where atomics alone wait, from the first one on (second_look.py)."""
 
 
 def _everywhere(_block: tuple[int, int, int]) -> bool:
@@ -73,7 +74,7 @@ def _each_word(table: np.ndarray, data: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Altered:
-    """Nothing altered, or one of WAYS, or FLAGS or TURNS.
+    """Nothing altered, or one of WAYS, or FLAGS, TURNS or COUNTS.
 
     blocks: of which CTAs (their blockIdx), for reductions and slow warps only
     to:     of LOADS: what the engine brings is enciphered, and this unit of SINKS alone deciphers it
@@ -95,7 +96,7 @@ class Altered:
 
     def __post_init__(self) -> None:
         self.moves = self.way in MOVES
-        if self.way and self.way not in (*WAYS, FLAGS, TURNS):
+        if self.way and self.way not in (*WAYS, FLAGS, TURNS, COUNTS):
             raise ValueError(f"way {self.way!r}: choose one of {', '.join(WAYS)}")
         if self.to and (self.to not in SINKS or self.way not in LOADS):
             raise ValueError(f"from {self.way!r} to {self.to!r}: from one of {', '.join(LOADS)} to one of {', '.join(SINKS)}")

@@ -152,7 +152,7 @@ class Listener:
     def copy_out(self, gid: int, first: int, nbytes: int, barrier: int, index: int, reduction: bool) -> None:
         """A bulk copy to another CTA reads its source; it completes on `barrier`."""
 
-    def async_stored(self, C: Cohort, flat: NDArray[Any], nbytes: int, index: int, reduction: bool) -> None:
+    def async_stored(self, C: Cohort, flat: NDArray[Any], nbytes: int, ids: NDArray[Any], index: int, reduction: bool) -> None:
         """st.async or red.async by every lane."""
 
     def remote_issued(self, gid: int, barrier: int, first: int, nbytes: int, index: int, reduction: bool) -> None:
@@ -200,6 +200,9 @@ class Listener:
 
     def announced(self, ids: NDArray[Any], nbytes: NDArray[Any], index: int) -> None:
         """expect_tx, with or without an arrival."""
+
+    def expected_too_much(self, gid: int, barrier: int, nbytes: int, index: int) -> None:
+        """expect_tx of more than a count of bytes holds, alone or with what has been announced; before it counts."""
 
     def bytes_arrived(self, barrier: int, nbytes: int, index: int | None) -> None:
         """Bytes are signalled to a barrier."""

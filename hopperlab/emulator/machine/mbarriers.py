@@ -14,6 +14,7 @@ from ..errors import MemoryFault
 from ..ptx import places
 from .doubts import Doubts
 from .machine_constants import FIRST_BARRIERS
+from .questions import Questions
 from .shared_names import address_text
 
 if TYPE_CHECKING:
@@ -41,13 +42,15 @@ class Barriers:
         self.phase, self.pending, self.expected, self.tx = (np.zeros(size, np.int64) for _ in range(4))
         self.arrived_bytes = np.zeros(size, np.int64)          # bytes completed in the current phase, for reports
         self.ended = np.zeros(size, bool)                      # by mbarrier.inval
+        self.lived = np.zeros(size, np.int64)                  # phases completed in lives that mbarrier.inval has ended
         self.flipped = False
         self.doubts = Doubts(machine.slots * machine.warps)
+        self.questions = Questions(machine.slots * machine.T)
 
     def reset_slots(self, slots: np.ndarray) -> None:
         """New CTAs have no barriers."""
-        for table in (self.live, self.ended):
-            table.reshape(-1, self.capacity)[slots] = False
+        for table in (self.live, self.ended, self.phase, self.lived):
+            table.reshape(-1, self.capacity)[slots] = 0
 
     def ids(self, C: Cohort, address: Value, info: Any) -> np.ndarray:
         """Barrier id of every lane's shared address; raises for addresses where no barrier was initialised."""
@@ -68,6 +71,10 @@ class Barriers:
             raise self._no_barrier(info.index, int(C.gids[lane]), int(slot[lane]), int(offset[lane]))
         M.tell.mbarrier_used(C, ids, info.index)
         return ids
+
+    def age(self, ids: Any) -> Any:
+        """Phases that these mbarriers have completed in all their lives: what is known of a phase in one life says nothing of the next one's."""
+        return self.phase[ids] + self.lived[ids]
 
     def text(self, offset: int) -> str:
         """A shared address as messages call it."""
@@ -110,6 +117,7 @@ class Barriers:
         count = M.lanes(C, count).astype(np.int64)
         M.tell.mbarrier_born(C, ids, M.shared_base(C) + offset, self.live[ids], count, info.index)
         self.live[ids], self.ended[ids] = True, False
+        self.lived[ids] += self.phase[ids]
         self.phase[ids] = self.tx[ids] = self.arrived_bytes[ids] = 0
         self.pending[ids] = self.expected[ids] = count
         self._mirror(ids)
@@ -130,7 +138,7 @@ class Barriers:
             out = np.zeros((slots, self.capacity), table.dtype)
             out[:, :old] = table.reshape(slots, old)
             return out.reshape(-1)
-        names = ("live", "phase", "pending", "expected", "tx", "arrived_bytes", "ended")
+        names = ("live", "phase", "pending", "expected", "tx", "arrived_bytes", "ended", "lived")
         for name in names:
             setattr(self, name, wider(getattr(self, name)))
         self.M.tell.mbarriers_grew(old, self.capacity)

@@ -142,11 +142,11 @@ def _state(M) -> bytes:
             digest.update(table.tobytes())
     waiting = [*S.polling, *(C for C, _ in S.parked), *(C for cohorts in S.converging.values() for C in cohorts)]
     for C in sorted(waiting, key=lambda c: (c.pc, int(c.gids[0]))):
-        digest.update(C.digest or _digest(M, C))
+        digest.update(C.digest or digest_of(M, C))
     return digest.digest()
 
 
-def _digest(M, C) -> bytes:
+def digest_of(M: Any, C: Any) -> bytes:
     """What decides about one cohort; kept until it runs on."""
     digest = hashlib.blake2b(C.pc.to_bytes(4, "little") + C.gids.tobytes(), digest_size=16)
     for slot in M.translation.deciding(C.pc):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..isa.value import Value
     from .waits import Wait
 
-MAX_BACK_EDGES = 20000                # a cohort that loops this long gives way to the others
+MAX_BACK_EDGES = 5000                 # a cohort that loops this long gives way to the others
 LOOK_UP = 251                         # after so many rounds of a loop those that wait look again; odd, as phases come round in powers of two
 IDLE_BACK_EDGES = 1024               # a cohort that loops this long while nothing changes gives way to the others, and is asked whether it comes round for ever
 IDLE_WAITS = 32                      # the same, where its loop passes an mbarrier's wait each time
@@ -51,6 +51,7 @@ class Scheduler:
         self.flags = late_flags.blocks(machine)
         self.about_to_raise: list[Cohort] = []          # they come last, at the blocks `flags`
         self.raising: int | None = None      # the block of those that do now
+        self.looked: tuple[int, frozenset[bytes], int] = -1, frozenset(), 0      # when loops were last left where they stand, where, and how often
         self.told, self.last = np.zeros(machine.slots * machine.warps, bool), -1     # which warps have raised one so; the one that does so last for now
         self.raisers, self.raised_again = np.zeros_like(self.raised), False         # the same whether or not anybody polled; whether one has done so again
         self.flagged = False                 # one has again, in this turn beside other launches
@@ -242,7 +243,7 @@ class Scheduler:
     def give_up(self) -> None:
         """Say who waits, for ever, and end them."""
         stuck = self.parked + [(C, ConvergeWait()) for cs in self.converging.values() for C in cs]
-        stuck += [(C, None) for C in self.polling]
+        stuck += [(C, self.M.barriers.questions.of(C)) for C in self.polling]
         self.M.tell.stuck(stuck, self.recurrence.why if self.polling else "")
         self.parked, self.polling, self.converging = [], [], {}
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..machine.in_flight import BarrierOp
 from .tracer import Tracer
 
 if TYPE_CHECKING:
@@ -16,18 +17,23 @@ if TYPE_CHECKING:
 
     from ..compile.translated import Block
     from ..machine.cohort import Cohort
+    from ..machine.in_flight import Operation
 
+PIECE = 16
 EXPONENTIAL = "ex2"
 
 
 class AccessTracer(Tracer):
     """Records one event of kind 'access' for each warp that runs such an instruction, in the order of the program. brought: bytes of shared memory that
-    a bulk or tensor copy wrote last. apart: warps of which some lanes alone have waited on an mbarrier since the lanes last met by their masks. awaited: by
-    warp, (group, instruction) of products that no wait_group has covered; here a product lands when one does, and no sooner."""
+    a bulk or tensor copy wrote last; copies: by 16 bytes of it, the number of the last load; used: those that a wgmma has read; flying: of operations that
+    have not landed; begun: of the load that starts now, or 0. apart: warps of which some lanes alone have waited on an mbarrier since the lanes last met by
+    their masks. awaited: by warp, (group, instruction) of products that no wait_group has covered; here a product lands when one does, and no sooner."""
 
     def __init__(self, machine: Any):
         super().__init__(machine)
         self.brought = np.zeros(len(machine.smem), bool)
+        self.copies, self.used, self.flying = np.zeros(-(-len(machine.smem) // PIECE), np.int64), {0}, dict[int, int]()
+        self.issues = self.begun = 0
         self.apart = np.zeros(machine.slots * machine.warps, bool)
         self.awaited: dict[int, list[tuple[int, int]]] = defaultdict(list)
 
@@ -39,11 +45,39 @@ class AccessTracer(Tracer):
         """CTAs start in clean shared memory."""
         if len(reused) and self.M.stride:
             self.brought.reshape(self.M.slots, self.M.stride)[reused] = False
+            self.copies.reshape(self.M.slots, self.M.stride // PIECE)[reused] = 0
 
     def load_issued(self, gid: int, barrier: int, spans: list, nbytes: int, index: int, slot: int, tile: tuple[Any, Any] | None) -> None:
-        """A copy will bring these bytes."""
+        """A copy will bring these bytes; the detail of its place is where they begin, in bytes from the beginning of the dynamic shared memory."""
+        self.issues += 1
+        self.begun = self.issues
         for first, count in spans:
             self.brought[first:first + count] = True
+            self.copies[first // PIECE:-(-(first + count) // PIECE)] = self.issues
+        self._placed("place cp", gid, spans, index)
+
+    def issued(self, op: Operation) -> None:
+        """An operation starts; a load has the number that load_issued gave it, and what comes from another CTA has none (0)."""
+        if type(op) is not BarrierOp:
+            super().issued(op)
+            return
+        self.flying[id(op)], self.begun = self.begun, 0
+        self._thread("issue", "issue cp", op.gid, op.index, f"{op.nbytes} bytes, copy {self.flying[id(op)]}")
+
+    def landed(self, op: Operation, pick: Any) -> None:
+        """Its effect is there."""
+        if type(op) is not BarrierOp:
+            super().landed(op, pick)
+            return
+        self._thread("land", "land cp", op.gid, op.index, f"{op.nbytes} bytes, copy {self.flying.pop(id(op), 0)}")
+
+    def store_issued(self, gid: int, spans: list, nbytes: int, index: int, reduction: bool, tile: tuple[Any, Any] | None) -> None:
+        """A copy will take these bytes; its place likewise."""
+        self._placed("place store cp", gid, spans, index)
+
+    def _placed(self, what: str, gid: int, spans: list, index: int) -> None:
+        first, layout = min(first for first, _count in spans) % self.M.stride, self.M.layout
+        self._record("access", what, np.array([gid >> 5]), index, f"{first - layout.shared_bytes + layout.dynamic_bytes}")
 
     def _read(self, C: Cohort, flat: NDArray[Any], nbytes: int, index: int) -> None:
         if len(flat) and self.brought[(flat[:, None] + np.arange(nbytes)).reshape(-1)].any():
@@ -72,11 +106,11 @@ class AccessTracer(Tracer):
 
     def global_read(self, C: Cohort, address: NDArray[Any], parts: list, info: Any) -> None:
         """ld of global memory; the detail names the arrays."""
-        self._by("load global", C, info.index, ", ".join(dict.fromkeys(allocation.name for allocation, _lanes, _offsets in parts)))
+        self._by("load global", C, info.index, _names(parts))
 
     def global_written(self, C: Cohort, address: NDArray[Any], parts: list, info: Any, value: Callable[..., Any]) -> None:
-        """st to global memory."""
-        self._by("store global", C, info.index)
+        """st to global memory; the detail likewise."""
+        self._by("store global", C, info.index, _names(parts))
 
     def shared_read(self, C: Cohort, flat: NDArray[Any], info: Any) -> None:
         """ld of shared memory."""
@@ -126,6 +160,10 @@ class AccessTracer(Tracer):
             self._record("access", "gather lanes", late, issue.info.index, "")
         self._record("access", "begin from zero", issue.gw[~np.asarray(issue.keep, bool)], issue.info.index, "")
         self._exponentials(C, issue.info.index)
+        for number in np.unique(np.concatenate([self.copies[granules].reshape(-1) for granules in issue.granules if granules is not None])).tolist():
+            if number not in self.used:
+                self.used.add(number)
+                self._record("access", "multiply cp", issue.gw[:1], issue.info.index, f"copy {number}")
 
     def product_landed(self, warps: NDArray[Any], index: int) -> None:
         """The machine may compute a product before it must: that says nothing about the program."""
@@ -149,6 +187,11 @@ class AccessTracer(Tracer):
         count = self.M.translation.once("exponentials", _exponentials).get(place)
         if count:
             self._by("exponential", C, count[0], f"{count[1]}")
+
+
+def _names(parts: list) -> str:
+    """The arrays of an access."""
+    return ", ".join(dict.fromkeys(allocation.name for allocation, _lanes, _offsets in parts))
 
 
 def _exponentials(translation: Any) -> dict[int, tuple[int, int]]:

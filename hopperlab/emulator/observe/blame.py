@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..hazards import phase_turns
 from ..machine.cluster_barrier import ClusterWait
 from ..machine.meetings import MeetingWait
 from ..machine.waits import ConvergeWait, MbarrierWait, NamedWait, WgmmaWait
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ..machine.machine import Machine
 
 
-def first(M: Machine, stuck: list) -> Cohort:
+def first(M: Machine, stuck: list) -> tuple[Cohort, Any]:
     """Of all (cohort, wait) the one to name first: who waits for a phase that is past; then who waits for nobody of another CTA that is stuck
     itself, loops that look at memory last (whoever should change it may be stuck); then the rest, in the order in which they came to wait."""
     innocent = _innocent(M, stuck)
@@ -25,8 +26,8 @@ def first(M: Machine, stuck: list) -> Cohort:
         if isinstance(wait, MbarrierWait) and any(passed_by(M, C, wait, lane) is not None for lane in range(C.n)):
             return 0
         return 3 if innocent[k] else 2 if wait is None else 1
-    cohort: Cohort = stuck[min(range(len(stuck)), key=rank)][0]
-    return cohort
+    found: tuple[Cohort, Any] = stuck[min(range(len(stuck)), key=rank)]
+    return found
 
 
 def _innocent(M: Machine, stuck: list) -> list[bool]:
@@ -54,7 +55,7 @@ def passed_by(M: Machine, C: Cohort, wait: MbarrierWait, lane: int) -> int | Non
     if checks is None:
         return None
     barrier = int(wait.keys[lane])
-    seen = int(checks.saw[barrier, (int(C.gids[lane]) >> 5) % checks.warps])
+    seen = phase_turns.counted(checks, int(C.gids[lane]), barrier)
     wanted = seen + ((seen ^ int(wait.extra[lane])) & 1)
     return wanted if wanted < int(M.barriers.phase[barrier]) else None
 

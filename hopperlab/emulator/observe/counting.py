@@ -173,7 +173,7 @@ class Counting(Listener):
             self._remote_sectors(C, kind, np.where(away, flat, -1), index)
         return remote == len(flat)
 
-    def async_stored(self, C: Cohort, flat: np.ndarray, nbytes: int, index: int, reduction: bool) -> None:
+    def async_stored(self, C: Cohort, flat: np.ndarray, nbytes: int, ids: np.ndarray, index: int, reduction: bool) -> None:
         """st.async or red.async."""
         self.add("dsmem_async_bytes", nbytes * C.n, index)
         if not reduction:

@@ -15,6 +15,7 @@ from ..machine.meetings import MeetingWait
 from ..machine.register_pool import RegisterWait
 from ..machine.shared_names import name_of
 from ..machine.waits import MbarrierWait, NamedWait, WgmmaWait
+from ..ptx.places import Place
 from . import blame
 
 if TYPE_CHECKING:
@@ -39,18 +40,21 @@ def report(M: Machine, stuck: list, why: str = "") -> None:
     """Add one 'deadlock' hazard that describes every waiting warp (grouped by line and barrier). why: what is known of loops."""
     found: list[Situation] = []
     for C, wait in stuck:
-        block = M.blocks[C.pc]
-        instr = block.gate_instr or block.first
-        found.extend(_describe(M, C, wait, instr))
+        found.extend(_describe(M, C, wait, _where(M, C, wait)))
     shown = found[:MOST_LINES]
     if len(found) > MOST_LINES:
         shown.append(Situation("", "more", None, {"count": len(found) - MOST_LINES}))
-    C = blame.first(M, stuck)
-    instr, gid = M.blocks[C.pc].gate_instr or M.blocks[C.pc].first, int(C.gids[0])
+    C, wait = blame.first(M, stuck)
+    instr, gid = _where(M, C, wait), int(C.gids[0])
     facts = {"why": why, "waiting": tuple(shown), "absent": M.geometry.ctas - M.next_cta, "ctas": M.geometry.ctas, "hints": tuple(_hints(M, stuck)),
              **({} if M.grid is None else {"beside": M.grid.beside})}
     case = "endless-loops" if why else "deadlock"
     M.findings.hazards.append(Hazard(Kind.DEADLOCK, case, End.of(instr), None, M.block_index(gid), gid % M.T, facts=facts))
+
+
+def _where(M, C, wait):
+    """The instruction at which threads wait; of a loop around test_wait, that one, wherever in its loop it is."""
+    return M.body[wait.site] if type(wait) is MbarrierWait else M.blocks[C.pc].gate_instr or M.blocks[C.pc].first
 
 
 def _describe(M, C, wait, instr) -> list[Situation]:
@@ -142,8 +146,16 @@ def _passed_by(M, barrier: int, C, wait) -> dict | None:
     one, who = checks.passes.surplus.get(barrier), _span(M, C, wait.keys == barrier)[1]
     received = f" and receives {one.received} arrivals a pass: initialise it for {one.received}" if one is not None and not one.again else (
         ". The arrivals of the next phase have to wait for those who wait for this one")
-    return {"phase": int(b.phase[barrier]), "wanted": gone, "who": f"{who} still wait{'' if ' to ' in who else 's'}", "expected": int(b.expected[barrier]),
-            "init": places([M.body[int(checks.init_site[barrier])]])[0].line(), "received": received}
+    if barrier in checks.passes.dropped.again:
+        received = ". A thread that had dropped out of it arrives nevertheless, or drops out again"
+    return {"phase": int(b.phase[barrier]), "wanted": gone, "who": f"{who} still wait{'' if ' to ' in who else 's'}",
+            "expected": _initial(checks, barrier, int(b.expected[barrier])), "init": places([M.body[int(checks.init_site[barrier])]])[0].line(), "received": received}
+
+
+def _initial(checks, barrier: int, expected: int) -> str:
+    """For how many arrivals an mbarrier was initialised, and how many of them have dropped out."""
+    count = int(checks.init_count[barrier])
+    return f"{count} ({count - expected} have dropped out by mbarrier.arrive_drop)" if count > expected else str(expected)
 
 
 def _arrivals(M, barrier: int) -> tuple[str, dict]:
@@ -153,7 +165,8 @@ def _arrivals(M, barrier: int) -> tuple[str, dict]:
     if checks is None:
         return "arrivals-missing", _shown(every)
     here, nowhere = checks.arrivals_on(barrier, [i.index for i in every])
-    unreached = [M.body[i] for i in nowhere]
+    reached = {place.line() for place in places([i for i in every if i.index not in nowhere])}      # unrolled loops stand there several times
+    unreached = [M.body[i] for i in nowhere if Place.of(M.body[i]).line() not in reached]
     if here or unreached:
         return ("arrivals-unreached" if unreached else "arrivals-missing"), {**_shown([M.body[i] for i in here]), "unreached": _shown(unreached)["lines"]}
     return "arrivals-elsewhere", _shown(every)

@@ -116,7 +116,7 @@ def remote(M: Machine, C: Cohort, info: Info, address: Value, barrier: Value, *v
     flat = flat_shared(M, C, address, nbytes, info.index, True)
     rows = np.stack([M.lanes(C, v).view(DTYPES[info.type]) for v in values], axis=1)
     view = M.smem_views[info.width].view(DTYPES[info.type])
-    M.tell.async_stored(C, flat, nbytes, info.index, bool(info.op))
+    M.tell.async_stored(C, flat, nbytes, ids, info.index, bool(info.op))
     phases = (M.barriers.phase[ids] + 1).tolist()
     for lane in range(C.n):
         first = int(flat[lane]) // info.width

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..machine.machine import Machine
 
 PHASE_BIT = np.uint64(61)
+MOST_BYTES = (1 << 20) - 1
 
 
 @dataclass
@@ -92,7 +93,7 @@ def arrive(M: Machine, C: Cohort, info: Any, address: Value, count: Value) -> ND
     if info.drop:
         np.subtract.at(M.barriers.expected, ids, 1 if info.expect else amount)
     if info.expect:
-        return M.barriers.arrive(C, ids, np.int64(1), info, expect=amount)
+        return M.barriers.arrive(C, ids, np.int64(1), info, expect=_expected(M, C, info, ids, amount))
     return M.barriers.arrive(C, ids, amount, info)
 
 
@@ -103,6 +104,16 @@ def _must_not_complete(M, C, info, ids, amount) -> None:
     if (left <= 0).any():
         lane = int(np.flatnonzero(left <= 0)[0])
         M.tell.no_complete_completes(int(C.gids[lane]), int(ids[lane]), info.index)
+
+
+def _expected(M: Machine, C: Cohort, info: Info, ids: NDArray[Any], amount: NDArray[Any]) -> NDArray[Any]:
+    """Bytes that lanes announce, as the count of an mbarrier takes them: it holds at most 2^20 - 1, and more wraps around to less."""
+    far = (amount > 0) & ((amount > MOST_BYTES) | (M.barriers.tx[ids] + amount > MOST_BYTES))
+    if not far.any():
+        return amount
+    lane = int(np.argmax(far))
+    M.tell.expected_too_much(int(C.gids[lane]), int(ids[lane]), int(amount[lane]), info.index)
+    return np.where(amount >> 31 > 0, amount - (1 << 32), amount)
 
 
 def pending_count(M: Machine, C: Cohort, info: Any, state: Value) -> Value:
@@ -116,7 +127,7 @@ def transaction(M: Machine, C: Cohort, info: Any, address: Value, nbytes: Value)
     ids = M.barriers.ids(C, address, info)
     amount = M.lanes(C, nbytes).astype(np.int64)
     if what == "expect_tx":
-        M.barriers.expect_tx(ids, amount, info)
+        M.barriers.expect_tx(ids, _expected(M, C, info, ids, amount), info)
     else:
         for barrier, count in zip(ids.tolist(), amount.tolist()):
             M.barriers.complete_tx(barrier, count)
@@ -157,6 +168,7 @@ def test_wait(M: Machine, C: Cohort, info: Any, address: Value, value: Value) ->
         return mask
     if not mask.all():
         C.polled, C.asked = True, np.union1d(C.asked, wait.keys[~mask])
+        M.barriers.questions.answered_no(C.gids[~mask], wait.subset(~mask))
     if told.any():
         index = np.flatnonzero(told)
         wait.subset(index).passed(M, type(C)(C.gids[index], None, C.pc))

@@ -78,7 +78,7 @@ class Site:
 @dataclass(slots=True)
 class Instr:
     """One instruction. `guard` is (register, negated). `operands` are in written order and must not change after
-    `dsts` or `srcs` has been asked."""
+    `dsts` or `srcs` has been asked. `near`: a site beside it, where it has no line of its own (nearest_lines.py)."""
 
     op: str
     mods: tuple[str, ...]
@@ -87,6 +87,7 @@ class Instr:
     site: Site | None
     ptx_line: int
     index: int
+    near: Site | None = field(default=None, repr=False, compare=False)
     _access: tuple | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -8,7 +8,7 @@ variables and headers are `declarations`' business, source positions `locations`
 import re
 from collections.abc import Container
 
-from . import declarations
+from . import declarations, nearest_lines
 from .ir import Function, Instr, Module, PtxSyntaxError
 from .locations import LineTable
 from .instruction_operands import Label, Reg, Sym, Vec
@@ -323,6 +323,7 @@ class _FunctionParser:
                 self.function.branch_targets[owner] = unique
         self.scope = outer
         if outer is None:
+            nearest_lines.give(self.function)
             self._check_branches()
         return outer is None
 

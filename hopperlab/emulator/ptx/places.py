@@ -75,9 +75,10 @@ class Place:
     @staticmethod
     def of(instr: Instr) -> "Place":
         """The place of an instruction."""
-        if instr.site is None or not instr.site.line:
+        site = instr.site if instr.site is None or instr.site.line else instr.near
+        if site is None:
             return Place(None, "", instr.ptx_line)
-        chain = _without_cudas(instr.site.chain)
+        chain = _without_cudas(site.chain)
         first = _shown(chain)
         inner = f"{short_file(chain[-1].file)}:{chain[-1].line}" if first < len(chain) - 1 else ""
         return Place(_short(chain[first]), inner, instr.ptx_line, tuple(map(_short, chain)))

@@ -11,7 +11,7 @@ import numpy as np
 from ...checking.carried import Carried
 from ...checking.written import only_put_down
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.requires import Requirement, at_most, custom, exactly, in_each_block, needless
+from ...checking.requires import Requirement, at_most, custom, exactly, in_each_block, needless, no_local_memory
 
 WARP = 32
 LOAD, PUT, READ = "load global", "store shared", "load shared"
@@ -60,7 +60,7 @@ def _product(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int) -
         needless("atom or red", "cp.async", "cp.async.bulk loads", "ldmatrix", "arrivals on mbarriers",
                  instead="ld brings the next tile into registers, st puts it into shared memory, and one __syncthreads() a tile is the only barrier"),
         in_each_block(rows * columns, None, PUT, "stores to shared memory", accesses=True),
-        _loads_ahead(tiles)))
+        _loads_ahead(tiles)), also=(no_local_memory("what was loaded for the next tile"),))
 
 
 def _beside(rng: np.random.Generator, shape: tuple[int, int, int], TILE: int) -> Carried:
@@ -126,5 +126,6 @@ EXERCISES = (
              case=_plan, constants={"ELEMENT_BYTES": (2, 1, 4), "SMS": (132, 114, 78)}, says=lambda tile: "BM, BN, BK = " + ", ".join(map(str, tile))),
     Exercise("01.2", "Load the next tile while this one is multiplied", CUDA, "pipelined", shapes=((1, 1, 1), (16, 16, 16), (33, 17, 50), (20, 24, 170)),
              draw=lambda rng: tuple(int(rng.integers(1, high)) for high in (48, 48, 240)), case=_product,
+             long=lambda rng: (*(int(n) for n in rng.integers(1, 17, 2)), int(rng.integers(460, 600))),
              constants={"TILE": (16, 8, 32)}, says=lambda shape: "m, n, k = " + ", ".join(map(str, shape))),
 )

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...checking.carried import Carried, released_ahead, shared_out
+from ...checking.concurrency import teams_apart
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.requires import Requirement, custom, exactly, in_flight, kept_full, needless, none_of
+from ...checking.requires import LANDS, Requirement, custom, exactly, in_flight, in_slots, kept_full, needless, none_of
 from ...hopper import mbarrier
 
 TEAMS = {0: (1, 2), 1: (3, 4)}   # warps of a block that consume: team i takes tiles i, i + 2 ... of the block's; warp 0 produces
@@ -57,10 +58,12 @@ def _ring(rng: np.random.Generator, shape: tuple[int, int], STAGES: int) -> Case
         exactly("mbarrier_expected_bytes", tiles * TILE * 4, "the producer announces what it copies"),
         exactly("mbarrier_arrivals", 3 * tiles, "a tile costs one arrival on full and two on empty, one of each warp of its team"),
         _arrivals(tiles, blocks),
-        _apart(),
+        teams_apart(lambda warp: (warp + 1) // 2, "between its tiles",
+                    "where others than its team stop too: the teams wait for the producer's copies, and for nobody else"),
         needless("atom or red", "cp.async", instead="one bulk copy brings a tile, and the consumers read its slot"),
         in_flight("cp", deepest, f"a ring of {STAGES} slots keeps {STAGES} copies on their way"),
-        kept_full(STAGES, "issue cp", "land cp", "copies")))
+        kept_full(STAGES, "issue cp", "land cp", "copies")),
+        also=(in_slots(LANDS, STAGES, "a slot is filled again once it has been handed back", range(STAGES * TILE * 4)),))
 
 
 def _each_its_own(folded: np.ndarray, tiles: int, blocks: int) -> tuple[Carried, ...]:
@@ -94,25 +97,6 @@ def _arrivals(tiles: int, blocks: int) -> Requirement:
                             "on full, once for each tile; a consumer warp on empty, once for each tile of its team, for itself and no other")
         return ""
     return custom("arrivals of each warp", complaint)
-
-
-def _apart() -> Requirement:
-    """Between its first and last tile a team must not meet the other one at a barrier of threads."""
-    def complaint(run: Any) -> str:
-        last = {(event.block, event.warp): place for place, event in enumerate(run.timeline) if event.what == "arrive mbarrier"}
-        begun: set[tuple[int, int]] = set()
-        met: dict[tuple[int, str], tuple[int, ...]] = {}
-        for place, event in enumerate(run.timeline):
-            warp = (event.block, event.warp)
-            if event.what == "arrive mbarrier":
-                begun.add(warp)
-            elif event.what == "meet bar" and warp in begun and place < last[warp]:
-                team = next(warps for warps in (*TEAMS.values(), (0,)) if event.warp in warps)
-                if met.setdefault((event.block, event.detail), team) != team:
-                    return (f"warp {event.warp} of block {event.block} stops at {event.opcode} ({event.detail}) between its tiles, "
-                            "where others than its team stop too: the teams wait for the producer's copies, and for nobody else")
-        return ""
-    return custom("no team waits for the other", complaint, accesses=True)
 
 
 EXERCISES = (

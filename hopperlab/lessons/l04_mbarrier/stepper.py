@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ...hopper import mbarrier
+from ...measure.launches.operands import folded
 from ...runtime.tables import text_table
 from ...show import style
 
@@ -173,12 +174,6 @@ def ring_run(stages: int = 2, tiles: int = 5, schedule: str = "lazy", options: S
     with hl.emulate(schedule=schedule, seed=tiles, hazards="collect") as run:
         kernel((blocks,), (160,), (x, y, np.int32(tiles)))
     return run, bool((y == folded(x)).all())
-
-
-def folded(x: np.ndarray) -> np.ndarray:
-    """What the ring kernels compute: every 128 numbers folded onto their mirror image (kernels/include/hopperlab/fold.cuh)."""
-    runs = x.reshape(-1, 128)
-    return (runs + runs[:, ::-1]).reshape(-1)
 
 
 def ring_counts(stages: int) -> dict[str, int]:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...emulator.hazards.causes import causes_first
+from ...measure.launches.operands import folded
 from ...show.hazard_words import explain
-from .stepper import folded
 
 PLACES = ("init", "before_load", "before_reads", "after_reads")
 SCHEDULES = (("lazy", 0), ("eager", 0), ("random", 1), ("random", 2), ("random", 3))

@@ -9,7 +9,7 @@ import hopperlab as hl
 from ...checking.carried import Carried, own_share
 from ...checking.concurrency import by_each_warp
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
-from ...checking.requires import at_least, at_most, exactly, in_each_block, needless, none_of
+from ...checking.requires import LANDS, at_least, at_most, exactly, in_each_block, in_slots, needless, none_of
 from ...hopper import swizzle
 
 WARP = 32
@@ -46,7 +46,8 @@ def _weigh(rng: np.random.Generator, shape: tuple[int, int, int], SPAN: int, ROW
         needless("ld.global", "atom or red", "ldmatrix", "cp.async", "cp.async.bulk loads", "loads of the tensor map's words",
                  instead="the boxes bring the rows, and ld reads them, 16 bytes per lane"),
         at_least("shared_load_bytes", 4 * rows * columns, "the threads read the tile from shared memory"),
-        none_of("shared_load_conflicts", "eight lanes that read 16 bytes each of eight rows find them in eight groups of banks")))
+        none_of("shared_load_conflicts", "eight lanes that read 16 bytes each of eight rows find them in eight groups of banks")),
+        also=(in_slots(LANDS, 1, "each box lands where the one before was", range(at, at + 1), f"the tile begins at byte {at} of the dynamic shared memory"),))
 
 
 def _mistakes(a: np.ndarray, at: int, SPAN: int, ROWS: int) -> dict[str, dict[str, np.ndarray]]:

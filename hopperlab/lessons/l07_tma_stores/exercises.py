@@ -12,7 +12,7 @@ import hopperlab as hl
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, Case, Exercise
-from ...checking.requires import Requirement, custom, exactly, needless, none_of
+from ...checking.requires import LEAVES, Requirement, custom, exactly, in_slots, needless, none_of
 from ...runtime.tables import counted
 
 SQUARES = 256                # floats of one tile of 07.1
@@ -86,7 +86,8 @@ def _squares(rng: np.random.Generator, shape: tuple[int, int], SLOTS: int) -> Ca
         exactly("bulk_store_bytes", 4 * count, "the last tile is as long as what is left of y"),
         needless("atom or red", "bulk reductions", instead="the bulk stores bring y what it holds, all of it and at once"),
         _unread(min(SLOTS, most), SLOTS),
-        _unawaited([len(range(block, tiles, blocks)) for block in range(blocks)])))
+        _unawaited([len(range(block, tiles, blocks)) for block in range(blocks)])),
+        also=(in_slots(LEAVES, SLOTS, "a slot is written again once the engine has read it", range(SLOTS * SQUARES * 4)),))
 
 
 def _draw_squares(rng: np.random.Generator) -> tuple[int, int]:
@@ -165,7 +166,8 @@ def _draw_split(rng: np.random.Generator) -> tuple[int, int, int]:
 
 EXERCISES = (
     Exercise("07.1", "Stores from slots", CUDA, "squares", shapes=((4, 1), (SQUARES, 1), (1500, 1), (3 * SQUARES + 12, 2)), draw=_draw_squares,
-             case=_squares, constants={"SLOTS": (2, 3, 4)}, says=lambda shape: f"{counted(shape[0], 'number')}, {counted(shape[1], 'block')}"),
+             case=_squares, long=lambda rng: (4 * int(rng.integers(18 * SQUARES // 4, 24 * SQUARES // 4)), 1),
+             constants={"SLOTS": (2, 3, 4)}, says=lambda shape: f"{counted(shape[0], 'number')}, {counted(shape[1], 'block')}"),
     Exercise("07.2", "Split k, and finish the tile", CUDA, "split_k", shapes=((1, 4, 1), (32, 32, 48), (33, 20, 50)), draw=_draw_split,
              case=_split_k, constants={"TILE": (32, 16, 24)},
              says=lambda shape: f"m, n, k = {shape[0]}, {shape[1]}, {shape[2]}"),

@@ -93,5 +93,6 @@ EXERCISES = (
              shapes=((0x400, 64, 0, 0), (0x400, 64, 0, 1), (0x2000, 64, 8, 3), (0x2000, 128, 64, 4), (0x8C00, 192, 128, 9)), draw=_draw_descriptor,
              case=_descriptor, constants={"ROW_BYTES": (128, 64, 32)}, says=lambda shape: f"address, rows, row, step = {', '.join(map(str, shape))}"),
     Exercise("08.2", "One warpgroup, one tile", CUDA, "product", shapes=((64, 64, 64), (1, 3, 40), (65, 70, 104)), draw=_draw_product,
+             long=lambda rng: (int(rng.integers(1, 65)), int(rng.integers(1, 65)), 8 * int(rng.integers(41, 61))),
              case=_product, constants={"N": (64, 32, 16), "ROW_BYTES": (64, 128, 32)}, says=lambda shape: f"m, n, k = {shape[0]}, {shape[1]}, {shape[2]}"),
 )

@@ -72,8 +72,8 @@ def _multistage(rng: np.random.Generator, shape: tuple[int, int, int], STAGES: i
 
     refills = max(0, tiles - STAGES)
     return Case({"c": a @ b.T}, run, {"c": c}, carried=(
-        Carried("tma"), Carried("wgmma"), *(alone_ahead(range(4 * who, 4 * who + 4), {4 - 4 * who: STEPS * tiles}, STEPS * (PENDING + 1), f"warpgroup {who}")
-                                            for who in (0, 1) if tiles > 1)), requires=(
+        Carried("tma"), Carried("wgmma"), *(alone_ahead(range(4 * who, 4 * who + 4), {4 - 4 * who: STEPS * tiles}, STEPS * (PENDING + 1), f"warpgroup {who}",
+                                                        STEPS * STAGES) for who in (0, 1) if tiles > 1)), requires=(
         exactly("wgmma", blocks * tiles * STEPS * 2, "two warpgroups multiply every tile, 16 columns of k at a time"),
         issued_by((0, 1), STEPS * tiles, "two warpgroups with 64 rows each"),
         exactly("tma_load_bytes", blocks * tiles * (BM + BN) * ROW_BYTES, "each tile is loaded once"),

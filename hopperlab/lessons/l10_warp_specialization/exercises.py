@@ -10,8 +10,8 @@ import numpy as np
 
 from ...checking.carried import Carried, alone_ahead, released_ahead, shared_out
 from ...checking.exercise import CUDA, Case, Exercise, Launch
-from ...checking.concurrency import arrivals_by, issued_by, loaded_by, loads_ahead, nobody_stops, nothing_else
-from ...checking.requires import Requirement, custom, exactly, in_flight, none_of
+from ...checking.concurrency import arrivals_by, issued_by, loaded_by, loads_ahead, nobody_stops, nothing_else, teams_apart
+from ...checking.requires import LANDS, Requirement, custom, exactly, in_flight, in_slots, none_of
 from ...checking.speed import Speed, of_product
 from ...runtime.tables import counted
 from ..own_times import own_us
@@ -67,7 +67,10 @@ def _multiples(rng: np.random.Generator, shape: tuple[int, int], CONSUMERS: int)
         loads_ahead(1, SLOTS, "the producer waits for nothing else than the slot that it fills"),
         loaded_by(range(4 * CONSUMERS, 4 * CONSUMERS + 1), "the producer's warp, the last one"),
         read_by_all(4 * CONSUMERS, of_block),
-        arrivals_by({warp: (warp,) for warp in range(4 * CONSUMERS)}, lambda block: of_block[block], "warp")))
+        arrivals_by({warp: (warp,) for warp in range(4 * CONSUMERS)}, lambda block: of_block[block], "warp")),
+        also=(teams_apart(lambda warp: warp // 4, "between its tiles",
+                          "where another warpgroup stops too: a consumer waits for the producer's copies, and for nobody else"),
+              in_slots(LANDS, SLOTS, "a slot is filled again once it has been handed back", range(SLOTS * TILE * 4 + 64)),))
 
 
 def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], CONSUMERS: int, STAGES: int) -> Case:
@@ -153,7 +156,7 @@ def _sizes(rng: np.random.Generator) -> tuple[int, int, int]:
 
 EXERCISES = (
     Exercise("10.1", "Who arrives, and how often?", CUDA, "multiples", shapes=((1, 1), (3, 2), (8, 1), (11, 3)),
-             draw=lambda rng: (int(rng.integers(1, 20)), int(rng.integers(1, 4))), case=_multiples,
+             draw=lambda rng: (int(rng.integers(1, 20)), int(rng.integers(1, 4))), case=_multiples, long=lambda rng: (int(rng.integers(40, 50)), 1),
              constants={"CONSUMERS": (2, 1, 3)}, says=lambda shape: f"{counted(shape[0], 'tile')}, {counted(shape[1], 'block')}"),
     Exercise("10.2", "A second consumer", CUDA, "gemm", shapes=((64, 128, 64), (1, 1, 8), (64, 130, 328), (70, 65, 136)), draw=_sizes, case=_gemm,
              long=lambda rng: (int(rng.integers(1, 65)), int(rng.integers(1, 129)), 8 * int(rng.integers(110, 180))),

@@ -7,12 +7,13 @@ import numpy as np
 from ...checking.carried import Carried, alone_ahead
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.concurrency import arrivals_by, loaded_by, loads_ahead, nobody_stops, nothing_else
-from ...checking.written import follows_from
+from ...checking.written import changes_with, follows_from
 from ...checking.requires import exactly, in_flight, no_local_memory, none_of, together
 
 REGISTERS, SPARE = 65536, 30             # of an SM; of a consumer's thread beside its accumulators
 CONSUMERS, ROW_BLOCKS, BN, STAGES = 2, 3, 128, 2      # of the kernel of 11.2
 BM = CONSUMERS * ROW_BLOCKS * 64
+OTHERS = 32, 64             # a producer's registers with which an answer to 11.2 is compiled, too
 
 
 def registers(consumers: int, producer: int) -> tuple[int, int]:
@@ -64,7 +65,10 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], PRODUCER_REGIST
         launch("gemm", grid, (128 * (1 + CONSUMERS),), (*maps, c, *sizes), shared_mem=STAGES * stage_bytes + 64)
 
     expected = (a.astype(np.float32) @ b.astype(np.float32).T).astype(bfloat16)
-    return Case({"c": expected}, run, {"c": c}, written=(follows_from("CONSUMER_REGISTERS", "PRODUCER_REGISTERS"),), carried=(
+    return Case({"c": expected}, run, {"c": c}, written=(
+        follows_from("CONSUMER_REGISTERS", "PRODUCER_REGISTERS"),
+        changes_with("PRODUCER_REGISTERS", {n: registers(CONSUMERS, n)[1] for n in (PRODUCER_REGISTERS, *OTHERS)}, "setmaxnreg.inc", "the consumers take {} registers")),
+        carried=(
         Carried("tma"), Carried("wgmma"), *(alone_ahead(range(4 * who, 4 * who + 4), {4 * (3 - who): ROW_BLOCKS * 4 * k_tiles}, ROW_BLOCKS * 4 * STAGES,
                                                         f"consumer warpgroup {who}") for who in (1, 2) if k_tiles > 1)), requires=(
         exactly("setmaxnreg_dec", 4 * blocks, "the four warps of the producer's warpgroup give registers back, once each"),

@@ -233,6 +233,7 @@ EXERCISES = (
              shapes=((0, 1, 3, 4), (0, 1, 3, 10), (2, 5, 4, 12), (3, 4, 1, 1), (0, 3, 5, 14), (1, 2, 2, 9)),
              says=lambda shape: "CTA {} of {}, {} x {} tiles".format(*shape)),
     Exercise("13.2", "Taking turns", CUDA, "gemm", shapes=((128, 128, 128, 1), (1, 1, 8, 1), (70, 130, 64, 2), (64, 330, 72, 1)), draw=_sizes, case=_gemm,
+             long=lambda rng: (int(rng.integers(1, 65)), int(rng.integers(11 * TILE + 1, 13 * TILE)), 8 * int(rng.integers(9, 17)), 1),
              constants={"CONSUMERS": (2, 3), "STAGES": (4, 3)}, seeds=1, says=lambda shape: "m, n, k = {}, {}, {}; ".format(*shape) + counted(shape[3], "block"),
              speed=_speed),
 )

@@ -48,13 +48,6 @@ def turns(run: Any, block: int = 0) -> list[tuple[int, int]]:
     return wgmma_turns(run.timeline, block)
 
 
-def turns_words(run: Any, block: int = 0) -> str:
-    """The turns of a run in words: how many changes of consumer, and the first of them."""
-    found = turns(run, block)
-    first = ", ".join(f"consumer {who}: {count}" for who, count in found[:4])
-    return f"{sum(count for _, count in found)} wgmma issued in {len(found)} turns ({first}{' …' if len(found) > 4 else ''})"
-
-
 def schedule_spans(run: Any, per_tile: int, block: int = 0) -> list[Span]:
     """What each consumer of block `block` did, a row a consumer: tiles' k-blocks from the first wgmma to the last landing, what comes
     before the next tile, waits at named barriers, and stores handed to TMA. per_tile: wgmma that a consumer issues for a tile.

@@ -26,10 +26,6 @@ def _way(record: Any) -> str:
     return recorded.option(record, "way")
 
 
-def _told(record: Any) -> str:
-    return f"{1e3 * record.ms:.1f} ({1e3 * record.ms_min:.1f} to {1e3 * record.ms_max:.1f})"
-
-
 def ways_table(recording: Any, shape: tuple[int, int, int] = (128, 1024, 4)) -> str:
     """A line a way: microseconds of the chain in every mode, and how much faster than the graph it is."""
     if recording is None:
@@ -37,7 +33,7 @@ def ways_table(recording: Any, shape: tuple[int, int, int] = (128, 1024, 4)) -> 
     rows = []
     for record in recording.where(suite="chain", shape=shape, mode=MODES[0]):
         others = [recording.one(suite="chain", shape=shape, mode=mode, options=record.options) for mode in MODES]
-        rows.append((_way(record), *(_told(one) for one in others), f"{others[0].ratio:.2f}, {others[1].ratio:.2f}"))
+        rows.append((_way(record), *(recorded.microseconds(one) for one in others), f"{others[0].ratio:.2f}, {others[1].ratio:.2f}"))
     head = ("us, median (least to most)", *MODES, "beside graph")
     m, n, products = shape
     return "\n".join([f"{products} products of {m} x {n} by {n} x {n} and a norm; {recording.source}", *text_table("{:28} {:>21} {:>21} {:>24} {:>13}", rows, head)])
@@ -64,7 +60,7 @@ def placement_table(recording: Any, shape: tuple[int, int, int] = (128, 1024, 4)
     """A line for each place of the two instructions: microseconds, and how much faster than the graph of ordinary launches."""
     if recording is None:
         return NONE
-    rows = [(recorded.option(r, "LAUNCH_AT") or "-", recorded.option(r, "WAIT_AT") or "-", _told(r), f"{r.ratio:.3f}")
+    rows = [(recorded.option(r, "LAUNCH_AT") or "-", recorded.option(r, "WAIT_AT") or "-", recorded.microseconds(r), f"{r.ratio:.3f}")
             for r in recording.where(suite="placement", shape=shape, mode=mode)]
     return "\n".join([f"{mode}; {recording.source}", *text_table("{:20} {:8} {:>22} {:>13}", rows, ("launch_dependents at", "wait at", "us", "beside graph"))])
 

@@ -17,7 +17,7 @@ import hopperlab as hl
 
 from ...checking.carried import Carried
 from ...checking.exercise import CUDA, PYTHON, Case, Exercise, Launch
-from ...checking.concurrency import loads_under_products, nothing_else
+from ...checking.concurrency import loads_under_products, multiplied, nothing_else
 from ...checking.requires import at_least, in_flight, none_of
 from ...checking.speed import BOARD, Speed, of_product
 from ...hopper import limits
@@ -109,7 +109,7 @@ def _gemm(rng: np.random.Generator, shape: tuple[int, int, int], ALPHA: int) -> 
                 nothing_else("A and B come by tensor copies, and wgmma reads them where they landed", ("global_atomic_requests", "shared_atomic_requests"))]
     if k > 3 * BK:
         requires.append(loads_under_products(math.ceil(k / BK)))
-        requires.append(in_flight("cp", 3, "the next k-blocks are loaded while one is multiplied", exact=False))
+        requires.append(in_flight("cp", 3, "the next k-blocks are loaded while one is multiplied", exact=False, counting=multiplied))
     exact = ALPHA * (a.astype(np.float32) @ b.astype(np.float32).T)
     return Case({"c": exact.astype(ml_dtypes.bfloat16)}, run, {"c": c}, requires=tuple(requires), carried=(Carried("tma"), Carried("wgmma")))
 
@@ -141,5 +141,6 @@ EXERCISES = (
              constants={"SMS": (132, 114, 78), "CONSUMERS": (2, 1)}, says=lambda shape: f"m, n = {shape}"),
     Exercise("14.2", "Beat cuBLAS", CUDA, "beat", shapes=((66, 136, 328), (1, 1, 8), (129, 72, 136), (40, 257, 72)),
              draw=lambda rng: (int(rng.integers(1, 150)), int(rng.integers(1, 264)), 8 * int(rng.integers(1, 26))), case=_gemm,
+             long=lambda rng: (int(rng.integers(1, 65)), int(rng.integers(1, 65)), 8 * int(rng.integers(100, 140))),
              constants={"ALPHA": (2, 3, -1)}, says=_sizes, seeds=2, speed=_speed),
 )

@@ -58,6 +58,8 @@ def _quantise(rng: np.random.Generator, count: int, BLOCK: int, LARGEST: int) ->
         blocks = [np.array(values[i:i + BLOCK]) for i in range(0, count, BLOCK)]
         scales = [float(np.abs(block).max()) / LARGEST or 1.0 for block in blocks]
         scaled = [block / scale for block, scale in zip(blocks, scales, strict=True)]
+        if max(np.abs(block).max() for block in scaled) > LARGEST:           # by the rounding of the division
+            continue
         if all(map(clear_of_ties, scaled)) and (count < 3 or any(map(has_subnormal, scaled))) and (count < 8 or any(map(has_lost_negative, scaled))):
             break
     rows = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import combinations
 
 import ml_dtypes
@@ -15,6 +16,8 @@ from ...checking.exercise import CUDA, PYTHON, Case, Exercise
 from ...checking.requires import Requirement, custom, exactly, needless, together
 
 ROWS, BLOCK_ROWS, LANES = 32, 64, 32                # rows of x in a tile; rows of w in a block; lanes of a warp
+PASSING = ("shfl", "movmatrix", "ldmatrix", "redux", "match", "vote.sync.ballot", "vote.ballot")
+"""What brings a lane the bytes of others; a vote of any or all may be part of a wait."""
 PLACES = tuple(combinations(range(4), 2))           # of the two of four that are kept, in order
 
 
@@ -22,14 +25,19 @@ def _words(rng: np.random.Generator, varied: int, FIRST: int) -> Case:
     """The words of a warp's lanes for 16 rows x 32 stored numbers; `varied` rows have any places, the others those of two and two alike."""
     picked = [[PLACES[int(i)] for i in rng.integers(0, 6, 16)] if row < varied else [PLACES[row % 6]] * 16 for row in range(16)]
     places = [[int(place) for pair in row for place in pair] for row in picked]
-    expected = []
+    return Case(metadata_words(places, FIRST), arguments=([list(row) for row in places],))
+
+
+def metadata_words(places: Sequence[Sequence[int]], FIRST: int) -> list[int]:
+    """The word of each lane. places: those of 16 rows x 32 stored numbers; FIRST: the selector of the first k-step."""
+    found = []
     for lane in range(LANES):
         g, q = lane // 4, lane % 4
         step = q // 2 ^ FIRST
         first = 8 * (2 * step + q % 2)
         low, high = (sum(places[row][first + j] << 2 * j for j in range(8)) for row in (g, g + 8))
-        expected.append(low | high << 16)
-    return Case(expected, arguments=([list(row) for row in places],))
+        found.append(low | high << 16)
+    return found
 
 
 def _whole_loads(threads: int, words: int) -> Requirement:
@@ -47,7 +55,7 @@ def _whole_loads(threads: int, words: int) -> Requirement:
                     f"follow each other read 16 bytes that follow each other")
         if sum(one["global_load_requests"] for one in mine):
             return "`product` loads from global memory itself; the bulk copy brings the weights"
-        passed = next((one.opcode for one in mine if one.opcode.startswith(("shfl", "movmatrix", "ldmatrix"))), "")
+        passed = next((one.opcode for one in mine if one.opcode.startswith(PASSING)), "")
         return f"`product` uses {passed}: with a prepared layout a thread loads its own bytes, and no lane has to pass any on" if passed else ""
     return custom(f"{words} loads of 16 bytes per thread", complaint)
 

@@ -25,10 +25,6 @@ def _kind(record: Any) -> str:
     return names[record.dtype] if record.kernel in OURS else f"{names[record.dtype]}, {record.kernel}"
 
 
-def _told(record: Any) -> str:
-    return f"{1e3 * record.ms:.1f} ({1e3 * record.ms_min:.1f} to {1e3 * record.ms_max:.1f})"
-
-
 def _shape(record: Any) -> str:
     return " x ".join(map(str, record.shape))
 
@@ -46,8 +42,8 @@ def products_table(recording: Any, suite: str = "few") -> str:
         return NONE
     main = _first(recording.where(suite=suite))
     others = {(r.shape, r.dtype, r.kernel): f"{r.ratio:.2f}" for r in recording.where(suite=suite) if r not in main}
-    rows = [(_shape(r), _kind(r), _told(r), f"{r.tflops:.0f}", f"{r.gb_s:.0f}", f"{r.ratio:.2f}", *([others[r.shape, r.dtype, r.kernel]] if others else []))
-            for r in main]
+    rows = [(_shape(r), _kind(r), recorded.microseconds(r), f"{r.tflops:.0f}", f"{r.gb_s:.0f}", f"{r.ratio:.2f}",
+             *([others[r.shape, r.dtype, r.kernel]] if others else [])) for r in main]
     head = ("m x n x k", "weights", "us, median (least to most)", "TFLOP/s", "GB/s", "beside bf16", *(["and with a cold L2"] if others else []))
     return "\n".join([f"{main[0].mode}; {recording.source}", *text_table("{:20} {:28} {:>26} {:>8} {:>6} {:>12}" + " {:>19}" * bool(others), rows, head)])
 
@@ -74,7 +70,7 @@ def groups_table(recording: Any) -> str:
     """4-bit weights by how many columns share a scale."""
     if recording is None:
         return NONE
-    rows = [(_shape(r), r.mode, recorded.option(r, "GROUP"), _told(r), f"{r.ratio:.2f}") for r in recording.where(suite="groups") if r.kernel in OURS]
+    rows = [(_shape(r), r.mode, recorded.option(r, "GROUP"), recorded.microseconds(r), f"{r.ratio:.2f}") for r in recording.where(suite="groups") if r.kernel in OURS]
     head = ("m x n x k", "", "columns", "us, median (least to most)", "beside bf16")
     return "\n".join([recording.source, *text_table("{:20} {:8} {:>7} {:>26} {:>12}", rows, head)])
 
@@ -85,7 +81,7 @@ def configurations_table(recording: Any, shape: tuple[int, int, int] = (16, 8192
         return NONE
     found = [r for r in recording.where(suite="configurations", shape=shape) if r.dtype == kind and r.kernel in OURS]
     rows = [(f"{recorded.option(r, 'BM')} x {128 * recorded.number(r, 'ROWS')}", recorded.option(r, "BK"), recorded.option(r, "SPLIT"),
-             recorded.option(r, "CTAS"), recorded.option(r, "STAGES"), _told(r), f"{r.ratio:.2f}")
+             recorded.option(r, "CTAS"), recorded.option(r, "STAGES"), recorded.microseconds(r), f"{r.ratio:.2f}")
             for r in sorted(found, key=lambda r: r.ms)]
     head = ("tile of y (m x n)", "k-block", "split", "CTAs per SM", "stages", "us, median (least to most)", "beside bf16")
     told = f"{' x '.join(map(str, shape))}, {kind}, {found[0].mode if found else ''}; {recording.source}"

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from ...measure.launches.article import REPAIRS as SWITCHES
-from ..repairs import Repair
+from ..repairs import Repair, decided
 
 
 BLOCK = re.compile(r"^( *)if \(FIX_\w+\) \{\n(.*?)^\1\}\n", re.M | re.S)
@@ -15,10 +15,7 @@ RULES = ((re.compile(r"^ *if \(!FIX_\w+[^\n]*\n", re.M), ""), (re.compile(r"if \
 
 def mended(text: str) -> str:
     """CUDA without the switches FIX_… of the listing, as if each were 1."""
-    text = BLOCK.sub(lambda found: re.sub(rf"^{found[1]}    ", found[1], found[2], flags=re.M), text)
-    for pattern, instead in RULES:
-        text = pattern.sub(instead, text)
-    return text
+    return decided(text, BLOCK, RULES)
 
 
 class Listing(Repair):

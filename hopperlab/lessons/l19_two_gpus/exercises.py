@@ -42,6 +42,15 @@ def _as_doubled(mail: np.ndarray, doubled: np.ndarray) -> Requirement:
     return custom("the mail holds doubled tiles", complaint)
 
 
+def _only_bulk_copies(mail: np.ndarray) -> Requirement:
+    """No thread may store to the mail, the one array of floats in one dimension."""
+    def complaint(run) -> str:
+        stored = next((event for event in run.timeline if event.what == "store global" and event.detail.endswith(f"(float32, shape {mail.shape})")), None)
+        return "" if stored is None else (f"warp {stored.warp} of block {stored.block} stores to `mail` itself (line {stored.line}): the bulk copy pushes the tile, "
+                                          "and no thread writes there")
+    return custom("nobody else writes into the mail", complaint, accesses=True)
+
+
 def _nobody_else(rng: np.random.Generator, TILE: int) -> Carried:
     """A run of two steps in which `give` must end before `take` is launched, and block 0 must have sent both tiles before anybody reads block 1's first."""
     x, out = rng.integers(-999, 1000, (2, 2 * TILE)).astype(np.float32), np.empty((2, 2 * TILE), np.float32)
@@ -103,13 +112,14 @@ def _message(rng: np.random.Generator, shape: tuple[int, int], TILE: int) -> Cas
         exactly("bulk_loads", blocks * steps, "a tile is fetched by one bulk copy, whole"),
         exactly("bulk_stores", blocks * steps, "a tile is sent by one bulk copy, whole"),
         together(needless("bulk reductions", instead="a bulk store sends the tile"), _as_doubled(mail, 2 * x[-1]),
-                 in_each_block(blocks, steps, "issue store cp", "bulk stores"), in_each_block(blocks, steps, "issue cp", "bulk loads"))))
+                 in_each_block(blocks, steps, "issue store cp", "bulk stores"), in_each_block(blocks, steps, "issue cp", "bulk loads"))),
+        also=(_only_bulk_copies(mail),))
 
 
 EXERCISES = (
     Exercise("19.1", "Nobody waits", PYTHON, "plan", draw=_some_plan, case=_plan, constants={"PIECE": (300, 500, 100), "TILE": (200, 70, 400)},
              shapes=((0, 2, 2, 2), (1, 2, 2, 1), (2, 4, 1, 3), (7, 8, 2, 1)), says=lambda shape: "device {} of {}, {} pieces a shard, {} tiles a piece".format(*shape)),
     Exercise("19.2", "A message to another device", CUDA, "message", shapes=((1, 3), (3, 2), (2, 4)), draw=lambda rng: (int(rng.integers(1, 4)),
-            int(rng.integers(2, 5))), case=_message,
+            int(rng.integers(2, 5))), case=_message, long=lambda rng: (1, int(rng.integers(9, 13))),
              constants={"TILE": (256, 128, 512)}, says=lambda shape: "{} tiles, {} steps".format(*shape), seeds=2),
 )

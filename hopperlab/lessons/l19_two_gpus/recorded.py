@@ -9,17 +9,13 @@ from ...measure.launches.across_products import IN_TURNS, Tile
 from ...measure.launches.launch import SMS
 from ...measure.suites.two_gpus import ALL_COPY
 from ...runtime.tables import text_table
-from ...show import charts, style
+from ...show import charts, recorded, style
 from . import bounds
 
 CLOCK_MHZ, WGMMA_CYCLES = 1980, 128                         # the highest SM clock; of one m64n256k16 (lesson 08)
 OURS = {"gather": ALL_COPY, "scatter": IN_TURNS}
 """The way of each suite that the kernels take when they are asked for none."""
 KERNELS = ("gathered_product", "scattered_product")
-
-
-def _told(record: Any) -> str:
-    return f"{1e3 * record.ms:.1f} ({1e3 * record.ms_min:.1f} to {1e3 * record.ms_max:.1f})"
 
 
 def link_chart(recording: Any) -> style.Picture:
@@ -70,7 +66,7 @@ def least_share(recording: Any, suite: str = "gather") -> float:
 def ways_table(recording: Any) -> str:
     """A line a way of the all-gather under a product: who copies, in which order, in which pieces."""
     found = _ours(recording, "ways")
-    rows = [(r.options[0], _told(r), f"{r.ratio:.3f}") for r in found]
+    rows = [(r.options[0], recorded.microseconds(r), f"{r.ratio:.3f}") for r in found]
     return "\n".join([f"{'x'.join(map(str, found[0].shape))}; {recording.source}", *text_table("{:24} {:>28} {:>14}", rows, ("way", "us", "of the product"))])
 
 

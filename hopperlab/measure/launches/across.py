@@ -7,7 +7,7 @@ other's memory, 2 to 8 of them, on GPUs or in the emulator.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,10 +139,6 @@ class Step:
                 with device:
                     one()
         return run
-
-    def with_blocks(self, blocks: int) -> Step:
-        """The same launches with so many CTAs, on the same flags, counting on."""
-        return replace(self, launches=tuple(replace(launch, grid=(blocks,)) for launch in self.launches))
 
 
 def load_on(device: Device, kernel: RawKernel, shared_mem: int = 0) -> None:

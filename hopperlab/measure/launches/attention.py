@@ -21,6 +21,7 @@ from . import heads_at_once
 from . import operand_checks as checks
 from .. import recordings
 from .launch import SMS, Launch
+from .named import Named
 
 if TYPE_CHECKING:
     from ...runtime.arrays import Array
@@ -30,7 +31,7 @@ L2_BYTES = 32 << 20                     # of the 50 MB L2, what k and v of the h
 
 
 @dataclass(frozen=True)
-class Configuration:
+class Configuration(Named):
     """What forward kernels have in common: macros in lower case, `group`, the heads that CTAs work on at once (0: as many as
     fit in the L2), and `blocks`, the most CTAs of a launch (0: one a tile)."""
 
@@ -48,11 +49,6 @@ class Configuration:
     def bm(self) -> int:
         """Queries of a CTA."""
         return 64 * self.consumers
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """Every choice as NAME=value: what a record's options hold, and `parsed` reads."""
-        return tuple(f"{f.name.upper()}={getattr(self, f.name)}" for f in fields(self))
 
     def options(self, d: int, causal: bool) -> tuple[str, ...]:
         """NVRTC options."""

@@ -18,6 +18,7 @@ from ...runtime.tensor_map import TensorMap
 from . import heads_at_once
 from . import operand_checks as checks
 from .launch import Launch
+from .named import Named
 
 if TYPE_CHECKING:
     from ...runtime.arrays import Array
@@ -30,7 +31,7 @@ GIVEN, MADE = ("q", "k", "v", "o", "d_o"), ("dq", "dk", "dv")
 
 
 @dataclass(frozen=True)
-class Backward:
+class Backward(Named):
     """One configuration of attention_backward/backward.cu: macros in lower case, and `group`, the heads that CTAs work on at once (0: as many as fit in the L2)."""
 
     SOURCE: ClassVar[str] = "attention_backward/backward.cu"
@@ -50,11 +51,6 @@ class Backward:
     def bm(self, d: int) -> int:
         """Queries of a block: dq of one is 64 x 64 a warpgroup."""
         return 4096 * self.consumers // d
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """Every choice as NAME=value: what a record's options hold, and `parsed` reads."""
-        return tuple(f"{f.name.upper()}={getattr(self, f.name)}" for f in fields(self))
 
     def options(self, d: int, causal: bool) -> tuple[str, ...]:
         """NVRTC options of backward.cu."""

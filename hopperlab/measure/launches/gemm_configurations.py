@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 
 from ..recordings import Record
+from .named import Named
 
 SMS = 132
 
@@ -18,13 +19,8 @@ def _ceil(a: int, b: int) -> int:
 NO_MACROS = ("BLOCKS", "PROMOTION")                         # fields that the launch needs, not the kernel
 
 
-class _Configuration:
+class _Configuration(Named):
     """A dataclass whose fields are a kernel's macros in lower case, but for NO_MACROS: `blocks`, the most CTAs of a launch, and `promotion`."""
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """Every choice as NAME=value: what a record's options hold, and `parsed` reads."""
-        return tuple(f"{f.name.upper()}={getattr(self, f.name)}" for f in fields(self))
 
     @property
     def options(self) -> tuple[str, ...]:

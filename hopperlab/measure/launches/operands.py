@@ -47,6 +47,6 @@ def product_bound(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def folded(x: np.ndarray) -> np.ndarray:
-    """What the kernels of lesson 00 compute: every run of 128 numbers plus its mirror image."""
+    """What the kernels of lesson 00 and the rings of lesson 04 compute: every run of 128 numbers plus its mirror image (include/hopperlab/fold.cuh)."""
     runs = x.reshape(-1, 128)
     return (runs + runs[:, ::-1]).reshape(-1)

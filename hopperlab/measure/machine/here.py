@@ -31,7 +31,7 @@ def no_gpu(what: str = "timing") -> str | None:
     from ...runtime import backend
     found = gpu()
     if found is None:
-        return f"{what} needs a Hopper GPU (H100, H200), and there is no NVIDIA GPU here; the emulator gives values, never times"
+        return f"{what} needs a Hopper GPU (H100, H200), and there is no NVIDIA GPU here" + ("; `hopperlab estimate` needs none" if what == "timing" else "")
     if found.capability != backend.HOPPER:
         return f"{what} needs a Hopper GPU (H100, H200); {found.name} has compute capability {found.capability[0]}.{found.capability[1]}"
     if not backend.has_cupy():

@@ -117,14 +117,18 @@ def every_shape(name: str, given_for: Callable[..., Mapping], share_wrong: Calla
     return 0
 
 
+def twice(made: Callable[..., Launch], wrong: Callable[..., float], choice: object) -> Callable[[Mapping, bool], float]:
+    """Of operands and whether the mask is causal: the greater share of wrong elements of two launches of a configuration."""
+    def share(given: Mapping, causal: bool) -> float:
+        launch = made(given, causal, choice)
+        return max(wrong(given, causal, launch) for _ in range(2))
+    return share
+
+
 def check(name: str) -> int:
     """Check 'D: configuration' (or 'step NAME') on this GPU; 0 when every element is right."""
     d, choice = _named()[name]
-
-    def twice(given: Mapping, causal: bool) -> float:
-        launch = make(given, causal, choice)
-        return max(wrong(given, causal, launch) for _ in range(2))
-    return every_shape(name, lambda q_lengths, k_lengths, seed: operands(q_lengths, k_lengths, 4, 2, d, seed), twice)
+    return every_shape(name, lambda q_lengths, k_lengths, seed: operands(q_lengths, k_lengths, 4, 2, d, seed), twice(make, wrong, choice))
 
 
 def _named() -> dict[str, tuple[int, Forward]]:

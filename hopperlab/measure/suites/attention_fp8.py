@@ -103,11 +103,7 @@ def wrong(given: Mapping, causal: bool, launch: Launch) -> float:
 def check(name: str) -> int:
     """Check 'D: configuration' on this GPU; 0 when every element is right."""
     d, choice = _named()[name]
-
-    def twice(given: Mapping, causal: bool) -> float:
-        launch = make(given, causal, choice)
-        return max(wrong(given, causal, launch) for _ in range(2))
-    return bf16.every_shape(name, lambda q_lengths, k_lengths, seed: operands(q_lengths, k_lengths, 4, 2, d, seed), twice)
+    return bf16.every_shape(name, lambda q_lengths, k_lengths, seed: operands(q_lengths, k_lengths, 4, 2, d, seed), bf16.twice(make, wrong, choice))
 
 
 def _named() -> dict[str, tuple[int, ForwardFp8]]:

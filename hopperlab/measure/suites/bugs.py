@@ -19,6 +19,7 @@ from threading import Lock
 import numpy as np
 
 from .. import recordings
+from ..machine import command
 from ..machine.board import header
 from ..recordings import Record
 
@@ -280,6 +281,7 @@ def main(arguments: list[str] | None = None) -> int:
         case = next(case for case in CASES if case.name == given.case)
         print(json.dumps(_run(case, given.runs, MAKERS[case.kernel])))
         return 0
+    command.require_gpu("hopperlab.measure.suites.bugs --missing")
     head = header()
     found = with_missing(list(recordings.load("bugs", recordings.shelf(given.out, head["gpu"]))))
     print(f"{recordings.save('bugs', head, found, given.out)}: {len(found)} records")

@@ -24,13 +24,17 @@ def included_files(code: str, directories: Sequence[str], extra: Iterable[str] =
     """
     found: dict[str, str] = {}
     todo: list[tuple[str, Path | None]] = [(code, None)]
+    everything = False
     for name in extra:
         _visit(name, None, directories, found, todo)
     while todo:
         text, folder = todo.pop()
         for quoted, angled, macro in _INCLUDE.findall(text):
-            if macro:
+            if macro and not everything:
                 found.update(_all_headers(directories))
+                everything = True
+            elif macro:
+                continue
             else:
                 _visit(quoted or angled, folder if quoted else None, directories, found, todo)
     return found

@@ -10,15 +10,18 @@ import hashlib
 import json
 import os
 import re
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from .. import uses
 from ..errors import CompileError, NoteError
 from . import cache, headers, precompiled_headers, shims, toolchain
+from .advice import advice
 from .clang import compiler as clang
 from .nvrtc_program import Program, Result, compile_program
+from .own_headers import OwnHeader, in_folder, include_folders
 from .ptxas import PtxasInfo, parse, without_ptxas
 
 ARCH = "sm_90a"
@@ -28,14 +31,14 @@ LINE_NAME = re.compile(r'^[ \t]*#[ \t]*line[ \t]+\d+[ \t]+"([^"\n]+)"', re.M)
 
 @dataclass(frozen=True)
 class Source:
-    """What is compiled: text, the name shown in messages, options for NVRTC, template instances, the target, and headers (name, text) that stand for files."""
+    """What is compiled: text, the name shown in messages, options for NVRTC, template instances, the target, and the caller's headers whose text is another one now."""
 
     code: str
     name: str = "kernel.cu"
     options: tuple[str, ...] = ()
     name_expressions: tuple[str, ...] = ()
     arch: str = ARCH
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: tuple[OwnHeader, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,13 +75,17 @@ def compile_source(source: Source, use_cache: bool = True, only_nvrtc: bool = Fa
     """
     uses.tell(uses.COMPILED, source)
     source, folders = _prepare(source)
-    texts = headers.included_files(source.code, folders, _pre_includes(source.options))
+    texts = {path: text for path, text in headers.included_files(source.code, folders, _pre_includes(source.options)).items()
+             if path not in {header.path for header in source.headers}}
     chosen = toolchain.compiler(only_nvrtc)
     key = cache_key(source, texts, chosen)
     entry = cache.read(key) if use_cache else None
     compiled = _from_entry(entry, source.name) if entry is not None else None
     if compiled is None:
-        compiled = _run_clang(source, folders, texts) if chosen == "clang" else _run_nvrtc(source, folders, [source.code, *texts.values()])
+        with in_folder([h._replace(text=clang.escaped(h.text)) if chosen == "clang" else h for h in source.headers], source.options) as options:
+            there, places = replace(source, options=options), [*folders, *include_folders(options)]
+            written = [source.code, *texts.values(), *(header.text for header in source.headers)]
+            compiled = _run_clang(there, places, texts) if chosen == "clang" else _run_nvrtc(there, places, written)
         if use_cache:
             cache.write(key, _to_entry(compiled))
     return compiled
@@ -96,7 +103,7 @@ def cache_key(source: Source, texts: dict[str, str], compiler: str = "nvrtc") ->
     options = [option.replace(str(toolchain.KERNELS), "") for option in source.options]
     parts = [FORMAT, clang.version() if compiler == "clang" else toolchain.compiler_version(), source.arch, source.name, source.code, options,
              source.name_expressions, sorted((os.path.basename(path), text) for path, text in texts.items())]
-    if shims.wanted([source.code, *texts.values()]):
+    if shims.wanted([source.code, *texts.values(), *(header.text for header in source.headers)]):
         parts.append(shims.STAMP)
     if source.headers:
         parts.append(source.headers)
@@ -107,26 +114,20 @@ def _prepare(source: Source) -> tuple[Source, list[str]]:
     """Check the options, take a target out of them, and list the folders whose headers the cache must watch."""
     if isinstance(source.options, str):
         raise TypeError(f'options is one string; write a tuple: options=("{source.options}",)')
-    arch, kept, folders = source.arch, [], [str(toolchain.OWN_INCLUDE)]
-    waiting = False
+    arch, kept = source.arch, []
     for option in source.options:
         if not isinstance(option, str):
             raise TypeError(f"option {option!r} is not a string")
         if match := re.match(r"(?:-arch|--gpu-architecture)=(.+)", option):
             arch = match[1]
-            continue
-        if waiting:
-            folders.append(option)
-        elif match := re.match(r"(?:-I|--include-path=)(.+)", option):
-            folders.append(match[1])
-        waiting = option in ("-I", "--include-path")
-        kept.append(option)
+        else:
+            kept.append(option)
+    folders = [str(toolchain.OWN_INCLUDE), *include_folders(kept)]
     local = toolchain.KERNELS / os.path.dirname(source.name)
     if os.path.dirname(source.name) and local.is_dir():
         folders.append(str(local))
         kept.append(f"-I{local}")
-    prepared = Source(source.code, source.name, tuple(kept), tuple(source.name_expressions), arch, source.headers)
-    return prepared, folders
+    return replace(source, options=tuple(kept), name_expressions=tuple(source.name_expressions), arch=arch), folders
 
 
 def _pre_includes(options: Sequence[str]) -> list[str]:
@@ -135,8 +136,9 @@ def _pre_includes(options: Sequence[str]) -> list[str]:
 
 def _run_clang(source: Source, folders: list[str], texts: dict[str, str]) -> Compiled:
     """texts: of the headers that the source includes, by path."""
-    given = (*clang.bare_registers(texts, folders), *shims.of_the_host(source.code), *source.headers)
-    asked = clang.Request(source.code, source.name, source.options, source.name_expressions, source.arch, (str(toolchain.OWN_INCLUDE),), given)
+    given = (*clang.bare_registers(texts, folders), *shims.of_the_host(source.code))
+    asked = clang.Request(source.code, source.name, source.options, source.name_expressions, source.arch, (str(toolchain.OWN_INCLUDE),), given,
+                          tuple((header.name, header.text) for header in source.headers))
     try:
         ptx, log, lowered = clang.compile_cuda(asked)
     except clang.ClangError as problem:
@@ -149,6 +151,10 @@ def _run_nvrtc(source: Source, folders: list[str], texts: Sequence[str]) -> Comp
     """texts: of the source and the headers that it includes."""
     options = [f"--gpu-architecture={source.arch}", "-lineinfo", "--ptxas-options=-v", *toolchain.no_driver_cache(),
                *source.options, *(f"-I{folder}" for folder in toolchain.include_directories())]
+    if sys.platform.startswith("linux") and any("__int128" in text for text in texts):
+        options.append("--device-int128")           # nvcc has it without being asked
+    if any("__asm__" in text for text in texts):
+        options += ["-D__asm__=asm", "-D__volatile__=volatile"]         # as gcc has them
     shimmed = shims.wanted(texts)
     if headers.uses_libcudacxx(texts) and not shimmed and not source.headers:
         with_header = precompiled_headers.options(source.code, options)
@@ -159,29 +165,17 @@ def _run_nvrtc(source: Source, folders: list[str], texts: Sequence[str]) -> Comp
         result, log = _compile_once(source, options, shimmed)
     if result is None and (missing := shims.brought_by_nvcc(log)):
         result, log = _compile_once(source, [*options, *(f"--pre-include={header}" for header in missing)], True)
-    names = [source.name, *LINE_NAME.findall(source.code), *dict(source.headers), *(shims.HEADERS if shimmed else ())]
+    names = [source.name, *LINE_NAME.findall(source.code), *(header.name for header in source.headers), *(shims.HEADERS if shimmed else ())]
     log = _shown(_tidy(log), names, folders)
     if result is None:
-        raise CompileError(f"{source.name} does not compile:", (without_ptxas(log) or log) + _advice(log))
+        raise CompileError(f"{source.name} does not compile:", (without_ptxas(log) or log) + advice(log, toolchain.cuda_major()))
     return Compiled(_shown(result.ptx, names, folders), result.cubin, log, result.lowered, source.name)
-
-
-def _advice(log: str) -> str:
-    """What to do about an error that only NVRTC makes."""
-    if found := re.search(r'cannot open source file "([^"]+)"', log):
-        return f"\n-> {found[1]} is in none of the folders: name its folder, options=(\"-IFOLDER\",), or -I FOLDER on the command line"
-    if "not allowed in JIT mode" in log:
-        if "not allowed in JIT mode" not in next((line for line in log.splitlines() if " error: " in line or ": error" in line), log) and "std::" not in log:
-            return "\n-> Begin with the first error: what is said of host code below it follows from it."
-        return ('\n-> What a kernel calls needs __device__ before it. Host code is not compiled by NVRTC: give the file, RawModule(path="FILE.cu") or '
-                "`hopperlab sanitize FILE.cu`, which leaves host code out, or put host code between #ifndef __CUDACC_RTC__ and #endif")
-    return ""
 
 
 def _compile_once(source: Source, options: list[str], shimmed: bool = False) -> tuple[Result | None, str]:
     """(result, or None when it failed; log). shimmed: with the headers that NVRTC lacks."""
-    extra = {**(shims.HEADERS if shimmed else {}), **dict(source.headers)}
-    return compile_program(Program(source.code, source.name, tuple(options), tuple(source.name_expressions), tuple(extra.items())))
+    extra = tuple(shims.HEADERS.items()) if shimmed else ()
+    return compile_program(Program(source.code, source.name, tuple(options), tuple(source.name_expressions), extra))
 
 
 def _tidy(log: str) -> str:

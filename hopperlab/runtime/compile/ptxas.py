@@ -16,13 +16,24 @@ from ..tables import text_table
 SERIOUS = frozenset({"C7508", "C7510", "C7511", "C7515"})
 SERIOUS_TEXT = ("'setmaxnreg' ignored", "wgmma.mma_async instructions are serialized")
 
+SERIALISED = "each wgmma now waits for the one before it"
+FEW_REGISTERS = f"{SERIALISED}, for want of registers: give the warps that multiply more of them (setmaxnreg), or a smaller tile"
+UNSEEN = (f"{SERIALISED}: ptxas must see in the program, whatever path it takes, which wait (wgmma.wait_group) covers which {{}}. Touch them behind that wait alone; "
+          "where two sets take turns, write out a turn of each (the loop by twos), and let no condition stand between a product and its wait")
 ADVICE = {
     "C7508": "setmaxnreg does nothing in this kernel: give it __launch_bounds__(threads, 1), so that ptxas knows the "
              "registers at entry",
-    "C7511": "each wgmma now waits for the one before it, for want of registers: give the warps that multiply more of them (setmaxnreg), or a smaller tile",
+    "C7511": FEW_REGISTERS, "C7512": FEW_REGISTERS,
+    "C7513": UNSEEN.format("fragments of A"), "C7514": UNSEEN.format("accumulators"), "C7515": UNSEEN.format("accumulators"),
     "C7519": "ptxas added the missing warpgroup.arrive (wgmma.fence) itself: information, not an error",
 }
-SERIALISED = "each wgmma now waits for the one before it: take out of the pipeline what the note names"
+BY_CAUSE = {
+    "insufficient register resources": FEW_REGISTERS,
+    "divergent path": f"{SERIALISED}: ptxas put in a fence or a wait of its own where only some threads of the warpgroup may come by. "
+                      "Run wgmma.fence before the products and wgmma.wait_group behind them, both where the whole warpgroup comes by",
+}
+"""By words of the note, for codes that are not in ADVICE."""
+OTHERS = f"{SERIALISED}: take out of the pipeline what the note names"
 
 _NOTE = re.compile(r"ptxas\s+(?P<level>info|warning|error)\s*:\s*\((?P<code>C\d+)\)\s*(?P<text>.*)")
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
@@ -46,7 +57,8 @@ class Note:
         return self.code in SERIOUS or any(text in self.text for text in SERIOUS_TEXT)
 
     def __str__(self) -> str:
-        advice = ADVICE.get(self.code, SERIALISED if self.serious else None)
+        cause = next((advice for words, advice in BY_CAUSE.items() if words in self.text), OTHERS)
+        advice = ADVICE.get(self.code, cause if self.serious else None)
         return f"{self.code}: {self.text}" + (f"\n    -> {advice}" if advice else "")
 
 

@@ -15,26 +15,23 @@ _MACROS = {"climits": "climits", "limits.h": "climits", "stdint.h": "cstdint", "
 _EMPTY = ("algorithm cassert assert.h cerrno errno.h csignal cstdio stdio.h cstdlib stdlib.h string.h cctype ctype.h ctime time.h condition_variable "
           "deque exception execution filesystem format forward_list fstream future iomanip ios iosfwd iostream istream list locale map mutex "
           "new ostream queue random regex set shared_mutex sstream stack stdexcept streambuf string string_view system_error thread typeindex "
-          "typeinfo unordered_map unordered_set valarray vector unistd.h sys/time.h sys/types.h getopt.h pthread.h inttypes.h cinttypes")
+          "typeinfo unordered_map unordered_set valarray vector unistd.h sys/time.h sys/types.h getopt.h pthread.h inttypes.h cinttypes "
+          "any barrier bitset cfenv charconv clocale codecvt csetjmp cstdarg cstdbool cuchar cwchar cwctype fenv.h latch locale.h memory_resource numbers semaphore "
+          "setjmp.h source_location stdarg.h stdbool.h stop_token wchar.h wctype.h alloca.h arpa/inet.h dirent.h dlfcn.h execinfo.h fcntl.h glob.h libgen.h malloc.h "
+          "memory.h netdb.h netinet/in.h poll.h sched.h semaphore.h signal.h strings.h sys/file.h sys/ioctl.h sys/mman.h sys/param.h sys/resource.h sys/select.h "
+          "sys/socket.h sys/stat.h sys/sysinfo.h sys/un.h sys/utsname.h sys/wait.h syslog.h termios.h windows.h immintrin.h x86intrin.h omp.h mpi.h "
+          "GL/gl.h GL/glew.h GL/glut.h GL/freeglut.h cuda_gl_interop.h cuda_occupancy.h nvrtc.h")
 _FROM_STD = "#pragma once\n#include <cuda/std/{0}>\nnamespace cuda {{ namespace std {{ }} }}\nnamespace std {{ using namespace ::cuda::std; }}\n"
-_MATH = """#pragma once
-#include <cuda/std/cmath>
-namespace std { using namespace ::cuda::std; }
-#ifndef M_PI
-#define M_E 2.7182818284590452354
-#define M_LOG2E 1.4426950408889634074
-#define M_LN2 0.69314718055994530942
-#define M_PI 3.14159265358979323846
-#define M_PI_2 1.57079632679489661923
-#define M_SQRT2 1.41421356237309504880
-#endif
-#ifndef INFINITY
-#define INFINITY __int_as_float(0x7f800000)
-#endif
-#ifndef NAN
-#define NAN __int_as_float(0x7fffffff)
-#endif
-"""
+_CONSTANTS = {"M_E": "2.7182818284590452354", "M_LOG2E": "1.4426950408889634074", "M_LOG10E": "0.43429448190325182765", "M_LN2": "0.69314718055994530942",
+              "M_LN10": "2.30258509299404568402", "M_PI": "3.14159265358979323846", "M_PI_2": "1.57079632679489661923", "M_PI_4": "0.78539816339744830962",
+              "M_1_PI": "0.31830988618379067154", "M_2_PI": "0.63661977236758134308", "M_2_SQRTPI": "1.12837916709551257390", "M_SQRT2": "1.41421356237309504880",
+              "M_SQRT1_2": "0.70710678118654752440", "INFINITY": "__int_as_float(0x7f800000)", "NAN": "__int_as_float(0x7fffffff)"}
+_CLASSES = ("FP_NAN", "FP_INFINITE", "FP_ZERO", "FP_SUBNORMAL", "FP_NORMAL")
+_MATH = ("#pragma once\n#include <cuda/std/cmath>\nnamespace std { using namespace ::cuda::std; }\n"
+         + "".join(f"#ifndef {name}\n#define {name} {value}\n#endif\n" for name, value in _CONSTANTS.items())
+         # libcu++ has these as macros; a source for NVRTC may declare them itself, and nothing else asks for them before it uses them.
+         + "#ifndef HOPPERLAB_FLOAT_CLASSES\n" + "".join(f"#undef {name}\n" for name in _CLASSES) + "#endif\n")
+_FLOAT_CLASSES = "#pragma once\n#define HOPPERLAB_FLOAT_CLASSES\n#include <cuda/std/cmath>\nusing ::cuda::std::fpclassify;\n"
 _FLOAT = """#pragma once
 #ifndef FLT_MAX
 #define FLT_DIG 6
@@ -90,6 +87,8 @@ def _headers() -> dict[str, str]:
     found |= {name: _FROM_STD.format(of) for name, of in _MACROS.items()}
     found |= dict.fromkeys(_EMPTY.split(), "#pragma once\n")
     return found | {"cmath": _MATH, "math.h": _MATH, "algorithm": _ALGORITHM, "cfloat": _FLOAT, "float.h": _FLOAT, "cuda.h": _CUDA_H, "cub/cub.cuh": _CUB,
+                    "hopperlab/float_classes.h": _FLOAT_CLASSES,
+                    **dict.fromkeys(("driver_functions.h", "channel_descriptor.h"), "#pragma once\n#include <driver_types.h>\n"),
                     "cudaTypedefs.h": "#pragma once\n#include <cuda.h>\n",
                     "sys/types.h": "#pragma once\ntypedef unsigned int uint;\ntypedef unsigned short ushort;\ntypedef unsigned long ulong;\n"}
 
@@ -106,7 +105,8 @@ _BRINGS = {"cudaGridDependencySynchronize": "cuda_device_runtime_api.h", "cudaTr
            **dict.fromkeys(("sqrt", "exp", "log", "pow", "abs", "fabs", "floor", "ceil"), "cmath"), "numeric_limits": "limits", "array": "array",
            "tuple": "tuple", "size_t": "cstddef",
            "uint": "sys/types.h", "ushort": "sys/types.h", "ulong": "sys/types.h",
-           "CUtensorMap": "cuda.h", "CUtensorMap_st": "cuda.h", "CUdeviceptr": "cuda.h", "INFINITY": "math.h", "NAN": "math.h", "M_PI": "math.h",
+           "CUtensorMap": "cuda.h", "CUtensorMap_st": "cuda.h", "CUdeviceptr": "cuda.h", **dict.fromkeys(_CONSTANTS, "math.h"),
+           **dict.fromkeys((*_CLASSES, "fpclassify"), "hopperlab/float_classes.h"),
            **dict.fromkeys([f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)] + ["intptr_t", "uintptr_t"], "cstdint"),
            **dict.fromkeys(("INT_MAX", "INT_MIN", "UINT_MAX", "LLONG_MAX", "LLONG_MIN", "ULLONG_MAX", "CHAR_BIT"), "climits"),
            **dict.fromkeys(("FLT_MAX", "FLT_MIN", "FLT_EPSILON", "DBL_MAX", "DBL_MIN", "DBL_EPSILON"), "cfloat")}

@@ -146,7 +146,7 @@ def include_directories() -> tuple[str, ...]:
 def _wheel_includes() -> list[Path]:
     spec = importlib.util.find_spec("nvidia")
     places = [Path(p) for p in (spec.submodule_search_locations if spec else None) or ()]
-    parts = ("cuda_runtime", "cuda_cccl", "cuda_nvcc") if cuda_major() == 12 else (f"cu{cuda_major()}",)
+    parts = ("cuda_runtime", "cuda_cccl", "cuda_nvcc", "curand") if cuda_major() == 12 else (f"cu{cuda_major()}",)
     return [place / part / "include" for place in places for part in parts]
 
 

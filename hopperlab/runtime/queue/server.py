@@ -198,8 +198,8 @@ class Server:
             return _said(str(problem), "crash")
 
     async def _start(self) -> asyncio.subprocess.Process:
-        """A worker that has said that it is ready."""
-        process = await asyncio.create_subprocess_exec(*self.worker, self.place, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
+        """A worker that has said that it is ready. It is of a process group of its own, so that Ctrl-C at the server's terminal is for the server, which ends it."""
+        process = await asyncio.create_subprocess_exec(*self.worker, self.place, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, process_group=0)
         try:
             await asyncio.wait_for(read_message(_pipes(process)[1]), START_SECONDS)
         except BaseException:

@@ -7,7 +7,13 @@ import collections
 import sys
 import time
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hopperlab.runtime import installing
+from hopperlab.runtime.progress import Bar
+
+try:
+    from hypothesis import HealthCheck, Phase, given, seed, settings
+except ImportError:
+    sys.exit(f"The oracle draws its programs with Hypothesis, which is not installed. Install what the tests need with:\n    {installing.course('test')}")
 
 from .compare import disagreements, shrink
 from .generate import FAMILIES, programs
@@ -62,9 +68,13 @@ def main(given_arguments=None) -> int:
     @given(programs(options.families))
     def draw(program):
         tally.counts["drawn"] += 1
+        if bar.terminal or tally.counts["drawn"] % max(1, options.programs // 20) == 0:
+            bar.tell(tally.counts["drawn"], f"{sum(map(len, tally.examples.values()))} disagreements")
         tally.program(program)
 
+    bar = Bar("{desc}: program {n_fmt} of {total_fmt}, {remaining} left", options.programs)
     draw()
+    bar.close()
     for signature, examples in sorted(tally.examples.items(), key=str):
         print(f"\n=== {signature}: {len(examples)}")
         for program, origin, _ in sorted(examples, key=lambda e: sum(1 for _ in e[0].steps()))[:options.show]:

@@ -10,6 +10,7 @@ from hopperlab.emulator import Program
 from hopperlab.runtime.compile import assemble, nvrtc, toolchain
 from hopperlab.runtime.compile.clang import compiler
 from hopperlab.runtime.compile.nvrtc import Source, compile_source
+from hopperlab.runtime.compile.own_headers import OwnHeader
 from hopperlab.runtime.errors import CompileError, ToolchainError
 
 here = pytest.mark.skipif(compiler.program() is None, reason="clang is not installed: pip install -e .[test]")
@@ -173,8 +174,10 @@ def test_a_template_a_cluster_and_a_bare_register(clang):
 
 
 @here
-def test_headers_given_as_text_stand_before_files(clang):
-    source = Source('#include "given.cuh"\nextern "C" __global__ void k(int* a) { a[0] = GIVEN; }', headers=(("given.cuh", "#define GIVEN 1234\n"),))
+def test_headers_given_as_text_stand_before_files(clang, tmp_path):
+    (tmp_path / "given.cuh").write_text("#define GIVEN 77\n")
+    source = Source('#include "given.cuh"\nextern "C" __global__ void k(int* a) { a[0] = GIVEN; }', options=(f"-I{tmp_path}",),
+                    headers=(OwnHeader(str(tmp_path / "given.cuh"), "given.cuh", "#define GIVEN 1234\n"),))
     assert "1234" in compile_source(source).ptx
 
 

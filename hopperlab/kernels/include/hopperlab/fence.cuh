@@ -29,7 +29,7 @@ __device__ __forceinline__ void bar_arrive(unsigned id, unsigned threads) {
     asm volatile("bar.arrive %0, %1;" :: "r"(id), "r"(threads) : "memory");
 }
 
-// True in exactly one lane of a converged warp. [9.7.14.5]
+// True in exactly one lane of a converged warp. [9.7.13.14]
 __device__ __forceinline__ bool elect_sync() {
     unsigned elected;
     asm volatile("{\n"

@@ -67,8 +67,8 @@ def version() -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """What is compiled: text, its name, NVRTC's options, name expressions, target, folders of headers, and headers (name, text) that stand before
-    the files of folders."""
+    """What is compiled: text, its name, NVRTC's options, name expressions, target, folders of headers, headers (name, text) that stand before the files of
+    folders, and texts of files by the name that a #line in them says."""
 
     code: str
     name: str
@@ -77,6 +77,7 @@ class Request:
     arch: str = "sm_90a"
     folders: tuple[str, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
+    named: tuple[tuple[str, str], ...] = ()
 
 
 def compile_cuda(asked: Request) -> tuple[str, str, dict[str, str]]:
@@ -84,14 +85,14 @@ def compile_cuda(asked: Request) -> tuple[str, str, dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix="hopperlab-clang-") as folder:
         shown = _inside(asked.name)
         texts = {shown: asked.code, **{_inside(name): text for name, text in asked.headers}}
-        _write(folder, {file: _escaped(text) + (ir.asking(asked.name_expressions) if file == shown else "") for file, text in texts.items()})
+        _write(folder, {file: escaped(text) + (ir.asking(asked.name_expressions) if file == shown else "") for file, text in texts.items()})
         target = (*_BOTH, "-target-cpu", asked.arch, "-target-feature", PTX_FEATURE)
         front = [*_FRONT, *target, *_clang_options(asked.options), "-include", str(INCLUDE / "prelude.h"),
                  "-I.", *(f"-I{each}" for each in asked.folders), "-internal-isystem", str(INCLUDE), "-main-file-name", shown, "-o", "-", shown]
         text, log = _run(front, folder, "")
         text, lowered = ir.finished(text, asked.name_expressions)
         ptx, more = _to_ptx(text, [*_BACK, *target], folder)
-        said = {**texts, **lines.by_file(asked.code, shown)}
+        said = {**texts, **dict(asked.named), **lines.by_file(asked.code, shown)}
         table = lines.LineTable(ir.functions(text), lambda path: said.get(path.removeprefix("./")) or _text_of(Path(folder, path)))
         return types.named(table.stated(ptx)).replace("\"./", "\""), _named("\n".join(filter(None, (log, more))), shown, asked.name), lowered
 
@@ -111,7 +112,7 @@ def bare_registers(texts: Mapping[str, str], folders: Sequence[str]) -> list[tup
     """Those files (text by path) that clang must get as text, because they name special registers as NVRTC alone takes them; by the name that includes them."""
     found = []
     for path, text in texts.items():
-        if _escaped(text) != text:
+        if escaped(text) != text:
             folder = next((each for each in folders if Path(path).is_relative_to(each)), str(Path(path).parent))
             found.append((Path(path).relative_to(folder).as_posix(), text))
     return found
@@ -166,7 +167,7 @@ def _inside(name: str) -> str:
     return "/".join(parts) or "kernel.cu"
 
 
-def _escaped(code: str) -> str:
+def escaped(code: str) -> str:
     """Special registers in strings with the two signs that clang asks for: NVRTC takes %clock64 in an asm text for %%clock64."""
     return _STRING.sub(lambda found: _BARE_REGISTER.sub("%%", found[0]), code) if "%" in code else code
 
