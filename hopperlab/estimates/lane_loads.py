@@ -117,7 +117,8 @@ class LaneCounting(Counting):
 class Lanes:
     """hot: cycles that the L2 takes for all atomics in one line; missed: sectors that come from the L2, by instruction; loaded: the same in bytes, by array; raw: bytes
     that lanes ask for, by array; run: bytes in one piece of what comes, by array; again: share of it that the L2 has given up since it was asked for; far: of these,
-    what comes from memory, by instruction; alone: whether nothing but lanes moves data: then units serve warps one after the other, else those that wait for copies meet each other less (sm_units.py)."""
+    what comes from memory, by instruction; alone: whether nothing but lanes moves data: then units serve warps one after the other, else those that wait for copies
+    meet each other less (sm_units.py)."""
 
     missed: dict[int, float] = field(default_factory=dict)
     loaded: dict[int, float] = field(default_factory=dict)
