@@ -212,7 +212,7 @@ def of_lanes(launch: Plan, first: Sample, three: Sequence[int], ops: Set[str]) -
     """Of CTAs whose lanes move all data: the first one if others do as much, with another one where they add to the same words; else many from all over."""
     clusters = launch.geometry.ctas // launch.geometry.cluster_ctas
     some = np.random.default_rng(1).permutation(clusters)
-    with contextlib.suppress(BudgetExceeded):                # of those that do so much, one must do
+    with contextlib.suppress(BudgetExceeded, Awaited, order.NotAlone):                # of those that do so much, or wait for others, one must do
         others = run(launch, [*dict.fromkeys([*three[1:], *some[:SOME].tolist()])], most=MOST_ENTRIES * FURTHEST)
         lengths = [length(first, 0), *(length(others, number) for number in range(len(others.ctas) // others.cluster))]
         if others.whole and max(lengths) > ALIKE * min(lengths):

@@ -117,8 +117,8 @@ def test_what_an_sm_asks_for_before_it_waits_comes_late_since_all_sms_ask_at_onc
 
 def test_lines_that_are_dirty_are_written_little_by_little_where_tiles_stand_for_all():
     moved = chip.Traffic(loaded=2e9, stored=1e8, unique=1e9, dirty=3e7, share=0.35)
-    part = chip.Part(SimpleNamespace(cluster=1, apart=True, whole=False, lengths=None, seen=(), wave=SimpleNamespace(first=0.9)), H100, [], 132, 1, 0.1, 8.0)
-    one, all_ = part.memory(moved), replace(part, sample=SimpleNamespace(cluster=1, apart=False, wave=None)).memory(moved)
+    part = chip.Part(SimpleNamespace(cluster=1, apart=True, lanes=None, whole=False, lengths=None, seen=(), wave=SimpleNamespace(first=0.9)), H100, [], 132, 1, 0.1, 8.0)
+    one, all_ = part.memory(moved), replace(part, sample=SimpleNamespace(cluster=1, apart=False, lanes=None, wave=None)).memory(moved)
     assert (one.first, all_.first) == (0.9, 0.0) and all_.share == 0.35 and all_.dirty == pytest.approx(moved.pushed / 132)
     assert one.share == pytest.approx(moved.pushed / 1e9) and one.share * 1e9 == pytest.approx(all_.dirty * 132), "as much in all"
 
@@ -175,7 +175,7 @@ def test_a_tile_of_attention_takes_longer_than_its_instructions_say():
 def test_where_tiles_differ_in_length_sms_ask_memory_at_different_times():
     moved, lengths = chip.Traffic(loaded=2e9, stored=1e8, unique=1e9, dirty=3e7, share=0.35), draws.Lengths(np.full(4, 10), np.array([10, 10, 16]))
     wave = SimpleNamespace(first=0.9)
-    found = [chip.Part(SimpleNamespace(cluster=1, apart=True, whole=whole, lengths=some, seen=(10,), wave=wave), H100, [], 132, 1, 0.1, 8.0).memory(moved)
+    found = [chip.Part(SimpleNamespace(cluster=1, apart=True, lanes=None, whole=whole, lengths=some, seen=(10,), wave=wave), H100, [], 132, 1, 0.1, 8.0).memory(moved)
              for whole, some in ((True, None), (False, None), (True, draws.Lengths(np.full(4, 10), np.full(3, 10))), (True, lengths))]
     assert [one.burst for one in found] == [0.0, 0.0, 0.0, H100.number("memory_burst")]
     assert [one.steps[:1] == [0.9] for one in found] == [False, False, True, True], "first tiles load at first what nobody has brought, where tiles are drawn"
@@ -211,7 +211,7 @@ def test_ctas_of_an_sm_that_draw_tiles_are_apart(monkeypatch):
     monkeypatch.setattr(sm.Simulation, "start", lambda self, actors, copy, slot, one, at, cluster: began.append(at))
     machine = SimpleNamespace(barriers=SimpleNamespace(capacity=8), warps=4, translation=SimpleNamespace(ops=[]))
     for lengths in (None, draws.Lengths(np.full(6, 9.0), np.full(9, 9.0))):
-        sample_ = SimpleNamespace(machine=machine, trace=SimpleNamespace(counts={}), cluster=1, ctas=(0,), done=1.0, resident=3, lengths=lengths)
+        sample_ = SimpleNamespace(lanes=None, machine=machine, trace=SimpleNamespace(counts={}), cluster=1, ctas=(0,), done=1.0, resident=3, lengths=lengths)
         chip._run(sample_, [], H100, sm.Memory(1e9, 1.0, 1.0, dram=1.0), 3)
     start, apart = H100.number("start_cycles"), H100.number("staggered")
     assert began == [start] * 3 + [start, start + apart, start + 2 * apart] and apart > 0

@@ -35,12 +35,13 @@ def rows_of(ids: np.ndarray) -> np.ndarray | slice:
 class Passes:
     """By barrier and warp: the epoch of the arrivals of the running phase and of the one before, and the lanes that arrived."""
 
-    PER_WARP = ("arrived", "before", "lanes", "lanes_before", "seen", "forms", "forms_before")
+    PER_WARP = ("arrived", "before", "lanes", "lanes_before", "seen", "forms", "forms_before", "ever")
     PER_BARRIER = ("bytes_now", "bytes_before", "twice", "twice_before", "wanted")
     arrived: np.ndarray
     before: np.ndarray
     lanes: np.ndarray
     lanes_before: np.ndarray
+    ever: np.ndarray            # lanes of each warp that have arrived in any pass
     seen: np.ndarray            # when each warp first saw the latest phase complete
     forms: np.ndarray           # of each warp's latest arrival: 1, or 2 where it announces bytes; one thread may do both in a pass
     forms_before: np.ndarray
@@ -96,6 +97,7 @@ class Passes:
         known = known.copy()
         known[at, own] = epoch
         seen = waited
+        self.ever[mine, own] |= mask
         self.astray.clear()
         ok = (self.M.barriers.phase[mine] == 0) | ((seen > 0) & (known >= seen)).any(axis=1)
         if not ok.all():
@@ -215,6 +217,8 @@ class Passes:
     def _keep(self, barrier: int, gid: int, index: int, again: bool, ahead: int = 0) -> None:
         expected, old = int(self.M.barriers.expected[barrier]), self.surplus.get(barrier)
         received = expected + self.extra.get(barrier, 0)
+        most = sum(int(lanes).bit_count() for lanes in self.ever[barrier].tolist())
+        received = min(received, most) if most > expected else received            # a lane arrives once a pass, and who came to the next one counts once
         if old is None:
             self.surplus[barrier] = Surplus(index, gid, int(self.M.barriers.phase[barrier]) + ahead, expected, received, again)
         else:

@@ -101,4 +101,4 @@ def test_nvrtcs_options_in_clangs_words():
                                            ('asm("%%clock64 %tid.x")', 'asm("%%clock64 %%tid.x")'),
                                            ("a %laneid", "a %laneid"), ('printf("%d %s")', 'printf("%d %s")')])
 def test_special_registers_in_strings_are_escaped(code, escaped):
-    assert compiler._escaped(code) == escaped
+    assert compiler.escaped(code) == escaped

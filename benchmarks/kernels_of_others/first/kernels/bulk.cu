@@ -65,3 +65,5 @@ extern "C" __global__ void __launch_bounds__(128) bulk_row_norm(const float* __r
     __syncthreads();
     if (threadIdx.x == 0) norm[blockIdx.x] = sqrtf(part[0] + part[1] + part[2] + part[3]);
 }
+
+// SPDX-License-Identifier: Apache-2.0

@@ -109,3 +109,5 @@ extern "C" __global__ void __launch_bounds__(256) nbody(const float4* __restrict
     }
     force[i] = make_float4(fx, fy, fz, 0.f);
 }
+
+// SPDX-License-Identifier: Apache-2.0

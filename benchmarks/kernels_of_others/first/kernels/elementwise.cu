@@ -121,3 +121,5 @@ philox_xor(const uint4* __restrict__ in, uint4* __restrict__ out, unsigned seed,
     const uint4 v = in[i];
     out[i] = make_uint4(v.x ^ c.x, v.y ^ c.y, v.z ^ c.z, v.w ^ c.w);
 }
+
+// SPDX-License-Identifier: Apache-2.0

@@ -45,3 +45,5 @@ extern "C" __global__ void __launch_bounds__(256) batched_matvec(const uint4* __
         if (lane == r) y[batch * rows + first + r] = acc[r];
     }
 }
+
+// SPDX-License-Identifier: Apache-2.0

@@ -46,3 +46,5 @@ extern "C" __global__ void __launch_bounds__(128) mma_nn(const bf16* __restrict_
                 *reinterpret_cast<float2*>(c + (size_t)(row0 + wm + i * 16 + h * 8 + lane / 4) * n + col0 + wn + j * 8 + lane % 4 * 2)
                     = make_float2(acc[i][j][2 * h], acc[i][j][2 * h + 1]);
 }
+
+// SPDX-License-Identifier: Apache-2.0

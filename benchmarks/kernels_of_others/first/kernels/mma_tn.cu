@@ -59,3 +59,5 @@ extern "C" __global__ void __launch_bounds__(256) mma_tn(const bf16* __restrict_
             *reinterpret_cast<__nv_bfloat162*>(to + (size_t)(i * 16 + 8) * n + j * 8) = __floats2bfloat162_rn(acc[i][j][2], acc[i][j][3]);
         }
 }
+
+// SPDX-License-Identifier: Apache-2.0

@@ -112,3 +112,5 @@ rmsnorm_block(const float4* __restrict__ x, const float4* __restrict__ gain, flo
         y[(size_t)blockIdx.x * width4 + i] = make_float4(v.x * r * g.x, v.y * r * g.y, v.z * r * g.z, v.w * r * g.w);
     }
 }
+
+// SPDX-License-Identifier: Apache-2.0

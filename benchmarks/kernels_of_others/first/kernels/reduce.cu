@@ -95,3 +95,5 @@ extern "C" __global__ void __launch_bounds__(512) sort_blocks(const unsigned* __
     out[blockIdx.x * 1024 + threadIdx.x] = key[threadIdx.x];
     out[blockIdx.x * 1024 + threadIdx.x + 512] = key[threadIdx.x + 512];
 }
+
+// SPDX-License-Identifier: Apache-2.0

@@ -61,3 +61,5 @@ extern "C" __global__ void __launch_bounds__(256) fir64(const float* __restrict_
 #pragma unroll
     for (int j = 0; j < 4; ++j) y[base + threadIdx.x + 256 * j] = acc[j];
 }
+
+// SPDX-License-Identifier: Apache-2.0

@@ -26,3 +26,5 @@ extern "C" __global__ void __launch_bounds__(256) transpose_u16(const ushort2* _
     for (int j = warp; j < 64; j += 8)
         out[((size_t)(x + j) * rows + y) / 2 + lane] = make_ushort2(tile[2 * lane][j], tile[2 * lane + 1][j]);
 }
+
+// SPDX-License-Identifier: Apache-2.0

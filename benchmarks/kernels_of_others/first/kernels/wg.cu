@@ -135,3 +135,5 @@ wg_roles(const __grid_constant__ pt::Map ma, const __grid_constant__ pt::Map mb,
         put<BN>(c, d, blockIdx.y * 128 + group * 64, blockIdx.x * BN, n);
     }
 }
+
+// SPDX-License-Identifier: Apache-2.0

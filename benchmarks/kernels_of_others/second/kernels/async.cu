@@ -85,3 +85,5 @@ extern "C" __global__ void __launch_bounds__(288) bulk_sum(const float4* __restr
     }
     add_to<8>(total, sum, threadIdx.x);
 }
+
+// SPDX-License-Identifier: Apache-2.0

@@ -155,3 +155,5 @@ extern "C" __global__ void __launch_bounds__(256) matvec_split(const float4* __r
         if (lane == 0) atomicAdd(y + r, s);
     }
 }
+
+// SPDX-License-Identifier: Apache-2.0

@@ -63,3 +63,5 @@ extern "C" __global__ void __launch_bounds__(128) gemm_mma(const __half* __restr
                 *reinterpret_cast<__half2*>(c + ((size_t)blockIdx.x * TILE + wm + i * 16 + h * 8 + lane / 4) * n + blockIdx.y * TILE + wn + j * 8 + lane % 4 * 2)
                     = __floats2half2_rn(acc[i][j][2 * h], acc[i][j][2 * h + 1]);
 }
+
+// SPDX-License-Identifier: Apache-2.0

@@ -65,3 +65,5 @@ extern "C" __global__ void __launch_bounds__(64) tile_sat(const float* __restric
 #pragma unroll 8
     for (int r = 0; r < 64; ++r) { s += t[r][threadIdx.x]; out[base + (size_t)r * w] = s; }
 }
+
+// SPDX-License-Identifier: Apache-2.0

@@ -89,3 +89,5 @@ extern "C" __global__ void __launch_bounds__(256) count_global(const unsigned* _
 {
     for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) atomicAdd(bins + (x[i] & mask), 1u);
 }
+
+// SPDX-License-Identifier: Apache-2.0

@@ -199,3 +199,5 @@ extern "C" __global__ void __launch_bounds__(128) top32(const float* __restrict_
     }
     top[row * 32 + lane] = best;
 }
+
+// SPDX-License-Identifier: Apache-2.0

@@ -82,3 +82,5 @@ extern "C" __global__ void __launch_bounds__(128) fan_out(const float* __restric
 #pragma unroll
     for (int r = 0; r < 8; ++r) y[r * n + i] = w[r] * x[i] + w[8 + r] * x[n + i];
 }
+
+// SPDX-License-Identifier: Apache-2.0

@@ -105,3 +105,5 @@ extern "C" __global__ void __launch_bounds__(128) black_scholes(const float* __r
     call[i] = s * n1 - x * n2;
     put[i] = x * (1.f - n2) - s * (1.f - n1);
 }
+
+// SPDX-License-Identifier: Apache-2.0

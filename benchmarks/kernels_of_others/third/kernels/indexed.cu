@@ -69,3 +69,5 @@ extern "C" __global__ void __launch_bounds__(256) ddot(const double2* __restrict
     }
     if (threadIdx.x == 0) atomicAdd(total, part[0]);
 }
+
+// SPDX-License-Identifier: Apache-2.0

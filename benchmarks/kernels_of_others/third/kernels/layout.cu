@@ -100,3 +100,5 @@ extern "C" __global__ void __launch_bounds__(256) bilateral(const float* __restr
         }
     out[y * w + x] = s / n;
 }
+
+// SPDX-License-Identifier: Apache-2.0

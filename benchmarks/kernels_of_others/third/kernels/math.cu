@@ -198,3 +198,5 @@ extern "C" __global__ void __launch_bounds__(64) queens(unsigned* __restrict__ t
     found = __reduce_add_sync(~0u, found);
     if (me % 32 == 0 && found) atomicAdd(total, found);
 }
+
+// SPDX-License-Identifier: Apache-2.0

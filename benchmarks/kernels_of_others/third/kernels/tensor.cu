@@ -87,3 +87,5 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) bulk_rows(const char* _
     }
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
+
+// SPDX-License-Identifier: Apache-2.0
