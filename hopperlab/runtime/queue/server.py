@@ -64,13 +64,14 @@ class Server:
         with contextlib.suppress(FileNotFoundError):
             self.path.unlink()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        server = await asyncio.start_unix_server(self._client, path=str(self.path))
-        os.chmod(self.path, 0o666)
-        runners = [asyncio.create_task(self._run_launches()) for _ in range(self.at_once)]
-        self._spares = [asyncio.create_task(self._start()) for _ in range(self.spares)]
-        if ready is not None:
-            ready.set()
+        runners: list[asyncio.Task[None]] = []
         try:
+            server = await asyncio.start_unix_server(self._client, path=str(self.path))
+            os.chmod(self.path, 0o666)
+            runners = [asyncio.create_task(self._run_launches()) for _ in range(self.at_once)]
+            self._spares = [asyncio.create_task(self._start()) for _ in range(self.spares)]
+            if ready is not None:
+                ready.set()
             async with server:
                 await asyncio.gather(*runners)
         finally:
