@@ -33,7 +33,7 @@ SEED, SECONDS, ROUNDS = 20261130, 60, 25
 def cases(names: list[str]) -> Iterator[tuple[str, CaseSet, dict[str, Any]]]:
     """(set, its cases, a case) of these sets, or cases."""
     for name in SETS:
-        found = import_module(f".{name}.cases", __package__).SET
+        found = import_module(f".{name}", __package__).SET
         for case in found.cases:
             if not names or name in names or case["name"] in names:
                 yield name, found, case

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..emulator.observe.counting import Counting
 from ..hopper import limits
+from . import boards
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -35,7 +36,6 @@ SCATTERED = 72               # bytes of memory's time that a shorter piece takes
 PAST_L1 = frozenset("cg cv cs volatile relaxed acquire".split())
 BESIDE = 36                  # and one beside which others ask for more of the row, as where tiles are turned over (fitted on two)
 SMALL = 64                   # bytes of pieces that are asked for by chance
-KEEPS, FORGETS = 30e6, 42e6  # bytes that move between two reads of a sector, up to which the L2 has it, and from which on it has not (boards.py: l2_keeps)
 WORD = 1 << 48               # above an address
 L2_HELD = 45e6               # bytes that the L2 holds of an array of which it is asked for pieces from all over
 WHOLE = 0.9                  # of the bytes of sectors, from which on they are stored to as a whole
@@ -167,8 +167,9 @@ def analysed(counting: LaneCounting, ctas: int, resident: int, shared: int, more
     holds = max(16 << 10, L1 - resident * (shared + limits.SHARED_RESERVED)) / resident
     between, same = np.diff(place[order]) * SECTOR / ctas, np.diff(keys[order]) == 0
     near = (between <= holds) & same
+    keeps, forgets = (boards.board(boards.FIRST).number(name) for name in ("l2_keeps", "l2_forgets"))
     lost = np.zeros(len(keys))                           # share that the L2 has given up since
-    lost[order[1:]] = same * np.clip((between * resident * limits.SMS * stored - KEEPS) / (FORGETS - KEEPS), 0, 1)
+    lost[order[1:]] = same * np.clip((between * resident * limits.SMS * stored - keeps) / (forgets - keeps), 0, 1)
     hit = np.zeros(len(keys), bool)
     hit[order[1:]] = near
     past = [i for i in {entry[0] for entry in counting.asked} if PAST_L1.intersection(body[i].mods)]

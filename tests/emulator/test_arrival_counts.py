@@ -52,6 +52,21 @@ def test_a_whole_warp_where_one_lane_may_be_meant(count, schedule):
     assert f"arrives 32 times at once, but {count} of {count} arrivals are pending" in str(session.hazards[0])
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("arrives, right", [("mbarrier_arrive(&b)", 2), ('asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], 3;" :: "r"(shared_address(&b)))', 6)])
+def test_arrivals_of_which_a_lane_brings_several_are_all_counted(arrives, right, schedule):
+    """Two lanes a pass, where one arrival was planned: what is received is counted in arrivals, not in lanes."""
+    session, found = launch("""__shared__ mbarrier_t b;
+        if (t == 0) mbarrier_init(&b, 1);
+        __syncthreads();
+        for (int i = 0; i < 4; i++) {
+            if (t % 32 == 0) ARRIVES;
+            mbarrier_wait_parity(&b, i & 1);
+            __syncthreads();
+        }""".replace("ARRIVES", arrives), 64, schedule=schedule)
+    assert any(f"receives {right} {word}" in str(h) for h in session.hazards for word in ("a pass", "arrivals a pass")), told(session)
+
+
 AND_BYTES = """__shared__ mbarrier_t full; __shared__ __align__(128) float tile[160];
 if (t == 63) mbarrier_init(&full, COUNT);
 __syncthreads();

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The third set: kernels by somebody who knew nothing of the estimates (kernels_of_others)."""
-from pathlib import Path
-
+"""Of the third set of kernels_of_others all of them."""
 import numpy as np
 
-from ..case_set import CaseSet, b2f, bf16, D, err, F, FILLED, I, index, normal, out, spread, U, uniform, words
+from ..case_set import b2f, bf16, D, err, F, FILLED, I, index, normal, out, spread, U, uniform, words
+from . import SET
 
-SET = CaseSet(Path(__file__).resolve().parent)
 add, pairs = SET.add, SET.pairs
 
 

@@ -36,7 +36,7 @@ class Passes:
     """By barrier and warp: the epoch of the arrivals of the running phase and of the one before, and the lanes that arrived."""
 
     PER_WARP = ("arrived", "before", "lanes", "lanes_before", "seen", "forms", "forms_before", "ever")
-    PER_BARRIER = ("bytes_now", "bytes_before", "twice", "twice_before", "wanted")
+    PER_BARRIER = ("several", "bytes_now", "bytes_before", "twice", "twice_before", "wanted")
     arrived: np.ndarray
     before: np.ndarray
     lanes: np.ndarray
@@ -45,6 +45,7 @@ class Passes:
     seen: np.ndarray            # when each warp first saw the latest phase complete
     forms: np.ndarray           # of each warp's latest arrival: 1, or 2 where it announces bytes; one thread may do both in a pass
     forms_before: np.ndarray
+    several: np.ndarray         # whether a lane brings several arrivals a pass
     bytes_now: np.ndarray
     bytes_before: np.ndarray
     twice: np.ndarray
@@ -98,6 +99,7 @@ class Passes:
         known[at, own] = epoch
         seen = waited
         self.ever[mine, own] |= mask
+        self.several[mine] |= (np.maximum.reduceat(counts, units.starts) > 1) | (self.lanes[mine, own] & mask != 0) & (self.forms[mine, own] != form)
         self.astray.clear()
         ok = (self.M.barriers.phase[mine] == 0) | ((seen > 0) & (known >= seen)).any(axis=1)
         if not ok.all():
@@ -218,7 +220,8 @@ class Passes:
         expected, old = int(self.M.barriers.expected[barrier]), self.surplus.get(barrier)
         received = expected + self.extra.get(barrier, 0)
         most = sum(int(lanes).bit_count() for lanes in self.ever[barrier].tolist())
-        received = min(received, most) if most > expected else received            # a lane arrives once a pass, and who came to the next one counts once
+        if most > expected and not self.several[barrier]:                          # who came to the next pass counts once
+            received = min(received, most)
         if old is None:
             self.surplus[barrier] = Surplus(index, gid, int(self.M.barriers.phase[barrier]) + ahead, expected, received, again)
         else:
